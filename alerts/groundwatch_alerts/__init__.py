@@ -1,0 +1,1 @@
+"""Estimates for all traffic with intervals, and what is made of them."""

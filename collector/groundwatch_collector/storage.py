@@ -1,0 +1,75 @@
+"""Open the database. One schema for SQLite (default) and PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, event
+from sqlalchemy.dialects import postgresql, sqlite
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+"""Every table of the product registers here; each package owns the tables that it writes."""
+
+
+def open_engine(url: str, *, busy_timeout_seconds: float = 30.0) -> Engine:
+    """Return an engine for *url*; SQLite gets WAL, full durability, enforced foreign keys and a busy timeout.
+
+    SQLite transactions begin IMMEDIATE, so that two writers wait for each other instead of failing half-way.
+    """
+    if not url.startswith("sqlite"):
+        return create_engine(url, pool_pre_ping=True)
+    engine = create_engine(url, connect_args={"timeout": busy_timeout_seconds, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _pragmas(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # SQLAlchemy's begin event below issues BEGIN itself
+        cursor = connection.cursor()
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        read_only = connection.get_execution_options().get("read_only", False)
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def reader(engine: Engine) -> Engine:
+    """The same database for queries only: SQLite readers then never wait for a writer."""
+    return engine.execution_options(read_only=True)
+
+
+def insert_ignore(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> int:
+    """Insert *rows*, skip those whose primary key exists; return how many were new."""
+    if not rows:
+        return 0
+    dialect = connection.dialect.name
+    builder = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    inserted = 0
+    for row in rows:  # executemany does not report a row count on every driver
+        inserted += connection.execute(builder(table).values(**row).on_conflict_do_nothing()).rowcount
+    return inserted
+
+
+def add_to_tally(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Add each row's non-key numbers to the row with the same primary key, creating it where it is missing."""
+    if not rows:
+        return
+    keys = [column.name for column in table.primary_key.columns]
+    builder: Any = (postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert)(table)
+    sums = {
+        column.name: table.c[column.name] + builder.excluded[column.name]
+        for column in table.columns
+        if column.name not in keys
+    }
+    connection.execute(builder.on_conflict_do_update(index_elements=keys, set_=sums), list(rows))

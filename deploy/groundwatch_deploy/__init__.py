@@ -1,0 +1,1 @@
+"""The groundwatch command, all-in-one serve, and the demo."""

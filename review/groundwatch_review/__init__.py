@@ -1,0 +1,1 @@
+"""The console, human verdicts, redaction, candidates for the regression set."""

@@ -1,0 +1,1 @@
+"""Judges: claims and verdicts, relevance, refusal, answerability, citations, and the layer at fault."""

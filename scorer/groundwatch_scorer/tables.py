@@ -1,0 +1,58 @@
+"""The scorer's tables: judgements (append-only) and the sums that every estimate is made of."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, String, Table, Text
+
+from groundwatch_collector.storage import metadata
+
+judgements = Table(
+    "judgements",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("trace_id", String(32), nullable=False),
+    Column("criterion", String(32), nullable=False),
+    Column("label", String(16), nullable=False),  # pass | fail | not_applicable | unscored
+    Column("score", Float, nullable=True),
+    Column("explanation", Text, nullable=False, server_default=""),
+    Column("annotator_kind", String(8), nullable=False),  # CODE | LLM | HUMAN
+    Column("identifier", String(200), nullable=False),
+    Column("judged_at", Float, nullable=False),
+    Column("cost_usd", Float, nullable=True),
+    Column("detail", Text, nullable=False, server_default="{}"),  # JSON
+    Index("ix_judgements_trace_id", "trace_id"),
+    Index("ix_judgements_criterion_label", "criterion", "label"),
+)
+
+verdict_tally = Table(
+    "verdict_tally",
+    metadata,
+    Column(
+        "bucket_start", BigInteger, primary_key=True, autoincrement=False
+    ),  # Unix seconds of the trace's start, floored
+    Column("app", String(200), primary_key=True),
+    Column("version", String(200), primary_key=True),
+    Column("stratum", String(64), primary_key=True),
+    Column("criterion", String(32), primary_key=True),
+    Column("judge", String(200), primary_key=True),
+    Column("weight", Float, nullable=False),  # A = sum of w over judged
+    Column("fail_weight", Float, nullable=False),  # B = sum of w * y
+    Column("weight_sq", Float, nullable=False),  # C = sum of w^2
+    Column("judged", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("not_applicable_weight", Float, nullable=False),
+    Column("missing_weight", Float, nullable=False),  # sampled, but no verdict could be had
+)
+
+fault_tally = Table(
+    "fault_tally",
+    metadata,
+    Column("bucket_start", BigInteger, primary_key=True, autoincrement=False),
+    Column("app", String(200), primary_key=True),
+    Column("version", String(200), primary_key=True),
+    Column("stratum", String(64), primary_key=True),
+    Column("layer", String(16), primary_key=True),
+    Column("judge", String(200), primary_key=True),
+    Column("weight", Float, nullable=False),
+    Column("judged", Integer, nullable=False),
+)
