@@ -1,0 +1,186 @@
+"""One `groundwatch.toml`, checked whole at start, read into one frozen object per service.
+
+Unknown keys are refused with the nearest known name. Secrets come from the environment only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import secrets as random_secrets
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message names the key, what was found and what is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A value that never shows itself."""
+
+    value: bytes
+
+    def __repr__(self) -> str:
+        return "***"
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Parse *path*; raise :class:`ConfigError` naming the file where it is missing or not TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML ({error})") from error
+
+
+def refuse_unknown(found: Mapping[str, Any], known: typing.Iterable[str], where: str) -> None:
+    """Raise for the first key of *found* that is not in *known*, with the nearest known name."""
+    names = list(known)
+    for key in found:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(names))}"
+            raise ConfigError(f"{where}: unknown key {key!r}; {hint}")
+
+
+def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """Make the frozen dataclass *kind* from a TOML table, checking names and types."""
+    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    refuse_unknown(values, fields, where)
+    hints = typing.get_type_hints(kind)
+    ready = {name: _coerce(value, hints[name], f"{where}.{name}") for name, value in values.items()}
+    try:
+        return kind(**ready)
+    except ConfigError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _coerce(value: Any, wanted: Any, where: str) -> Any:
+    origin = typing.get_origin(wanted)
+    if origin in (typing.Union, types.UnionType):
+        options = [a for a in typing.get_args(wanted) if a is not type(None)]
+        return _coerce(value, options[0], where)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if wanted is Path and isinstance(value, str):
+        return Path(value)
+    if origin is tuple and isinstance(value, list):
+        inner = typing.get_args(wanted)[0]
+        return tuple(_coerce(item, inner, where) for item in value)
+    if origin in (dict, Mapping, typing.get_origin(Mapping[str, float])) and isinstance(value, dict):
+        inner = typing.get_args(wanted)[1]
+        return {key: _coerce(item, inner, f"{where}.{key}") for key, item in value.items()}
+    expected = origin or wanted
+    is_bool_for_int = wanted is int and isinstance(value, bool)
+    if not isinstance(expected, type) or not isinstance(value, expected) or is_bool_for_int:
+        name = getattr(wanted, "__name__", str(wanted))
+        raise ConfigError(f"{where}: expected {name}, found {type(value).__name__}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Where the one-process monitor listens and keeps its data."""
+
+    data_directory: Path = Path("groundwatch-data")  # span log, database, keys
+    database_url: str = ""  # empty: SQLite in data_directory
+    ingest_host: str = "127.0.0.1"  # another address needs ingest_key_sha256
+    ingest_port: int = 4318  # the OTLP/HTTP default
+    console_host: str = "127.0.0.1"  # the console has no login yet: only loopback is accepted
+    console_port: int = 4390
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = 4391
+    log_segment_bytes: int = 64 * 1024 * 1024
+    log_max_bytes: int = 8 * 1024 * 1024 * 1024  # span log bound; full = 503 with Retry-After
+    log_max_age_seconds: float = 14 * 86400.0  # raw traces are kept this long for late feedback
+    log_group_seconds: float = 0.005  # how long an acknowledgement may wait to share one fsync
+
+    def __post_init__(self) -> None:
+        for name in ("ingest_port", "console_port", "metrics_port"):
+            port = getattr(self, name)
+            if not 0 <= port <= 65535:
+                raise ConfigError(f"server.{name}: {port} is not a port; accepted: 0 (any free one) to 65535")
+
+    @property
+    def url(self) -> str:
+        return self.database_url or f"sqlite:///{self.data_directory / 'groundwatch.db'}"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeConfig:
+    """Who judges. The local judge always does; a model behind an OpenAI-compatible endpoint can judge as well."""
+
+    llm_model: str = ""  # empty: no LLM judge
+    llm_base_url: str = ""  # empty: the OpenAI default
+    llm_timeout_seconds: float = 30.0
+    llm_input_usd_per_million_tokens: float = -1.0  # negative: unknown; a money budget then stops the judge
+    llm_output_usd_per_million_tokens: float = -1.0
+    llm_budget_usd_per_day: float = 0.0  # 0: no money budget
+    lease_seconds: float = 60.0
+    batch: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Keys of this deployment: made once, kept readable by the owner only, printed as ``***``."""
+
+    sampling_salt: Secret
+    candidate_key: Secret
+    llm_api_key: Secret = field(default=Secret(b""))
+
+
+def load_secrets(directory: Path, environ: Mapping[str, str] = os.environ) -> Secrets:
+    """Read the deployment's keys from the environment, else from *directory*, making them at the first start."""
+    return Secrets(
+        sampling_salt=_key("GROUNDWATCH_SAMPLING_SALT", directory / "sampling.salt", environ),
+        candidate_key=_key("GROUNDWATCH_CANDIDATE_KEY", directory / "candidate.key", environ),
+        llm_api_key=Secret((environ.get("GROUNDWATCH_LLM_API_KEY") or environ.get("OPENAI_API_KEY") or "").encode()),
+    )
+
+
+def _key(variable: str, path: Path, environ: Mapping[str, str]) -> Secret:
+    given = environ.get(variable)
+    if given:
+        return Secret(_from_hex(given, f"environment variable {variable}"))
+    if not path.exists():
+        _write_once(path, random_secrets.token_hex(32))
+    return Secret(_from_hex(path.read_text().strip(), str(path)))
+
+
+def _from_hex(text: str, where: str) -> bytes:
+    try:
+        value = bytes.fromhex(text)
+    except ValueError as error:
+        raise ConfigError(f"{where}: not hexadecimal; accepted: 32 to 128 hex digits") from error
+    if not 16 <= len(value) <= 64:
+        raise ConfigError(f"{where}: {len(value)} bytes; accepted: 16 to 64 bytes as hex")
+    return value
+
+
+def _write_once(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(draft, path)  # fails if another process was first: its key stays
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
