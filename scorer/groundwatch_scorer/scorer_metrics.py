@@ -1,0 +1,88 @@
+"""The scorer's own metrics. Labels come from closed or configured sets only: never from a trace."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from groundwatch_scorer.judgement import Assessment, Judgement
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class ScorerMetrics:
+    """Counts of verdicts, failures, time, tokens and money, and the depth of the queue."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.judged = Counter(
+            "groundwatch_judged_total",
+            "Judgements recorded, per criterion of each trace, by what they say",
+            ["judge", "verdict"],
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "groundwatch_judge_seconds",
+            "Time a judge takes for one trace",
+            ["judge"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.failures = Counter(
+            "groundwatch_judge_failures_total",
+            "Traces for which a judge gave no verdict, by reason",
+            ["judge", "reason"],
+            registry=registry,
+        )
+        self.queue = Gauge(
+            "groundwatch_judge_queue_traces",
+            "Sampled traces without a verdict yet",
+            ["state"],
+            registry=registry,
+        )
+        self.oldest = Gauge(
+            "groundwatch_judge_queue_oldest_timestamp_seconds",
+            "When the oldest unjudged trace was queued (Unix seconds); 0 when none waits",
+            registry=registry,
+        )
+        self.cost = Counter(
+            "groundwatch_judge_cost_usd_total",
+            "Money spent on judging, where the price is known",
+            ["judge"],
+            registry=registry,
+        )
+        self.tokens = Counter(
+            "groundwatch_judge_tokens_total", "Tokens used for judging", ["judge", "direction"], registry=registry
+        )
+        self.flags = Counter(
+            "groundwatch_judge_flags_total",
+            "What code found wrong with a judge's reply, or remarkable in a trace",
+            ["judge", "flag"],
+            registry=registry,
+        )
+        self.database_errors = Counter(
+            "groundwatch_judge_database_errors_total",
+            "Scoring steps that the database refused; tried again later",
+            registry=registry,
+        )
+
+    def prepare(self, judge: str) -> None:
+        """Create the series of *judge* at zero, so that the first count is an increase."""
+        for verdict in ("pass", "fail", "not_applicable", "unscored"):
+            self.judged.labels(judge, verdict)
+        for direction in ("input", "output"):
+            self.tokens.labels(judge, direction)
+        self.cost.labels(judge)
+
+    def assessed(self, assessment: Assessment, seconds: float) -> None:
+        judge = assessment.identifier
+        self.seconds.labels(judge).observe(seconds)
+        self.cost.labels(judge).inc(assessment.cost_usd or 0.0)
+        self.tokens.labels(judge, "input").inc(assessment.input_tokens or 0)
+        self.tokens.labels(judge, "output").inc(assessment.output_tokens or 0)
+        for flag in set(assessment.flags):
+            self.flags.labels(judge, flag).inc()
+        if assessment.unscored_reason:
+            self.failures.labels(judge, assessment.unscored_reason).inc()
+
+    def recorded(self, judgements: list[Judgement]) -> None:
+        for judgement in judgements:
+            self.judged.labels(judgement.identifier, judgement.label).inc()

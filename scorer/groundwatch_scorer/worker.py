@@ -1,0 +1,146 @@
+"""Take sampled traces from the queue, have every judge read them, record what they say."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from groundwatch_collector.ragtrace import RagTrace
+from groundwatch_collector.sampled import SampledTrace
+from groundwatch_scorer import queue
+from groundwatch_scorer.judgement import AnnotatorKind, Assessment, Judge, Judgement
+from groundwatch_scorer.scorer_metrics import ScorerMetrics
+
+log = logging.getLogger(__name__)
+
+ToJudgements = Callable[[RagTrace, Assessment, float], list[Judgement]]
+
+IDLE_SECONDS = 0.2
+MAX_BACKOFF_SECONDS = 30.0
+
+
+class ScorerWorker:
+    """Runs *judges* over the queue. Every claimed trace is finished exactly once, whatever a judge does.
+
+    The first judge makes the headline; the others have series of their own.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        judges: Sequence[Judge],
+        metrics: ScorerMetrics,
+        *,
+        bucket_seconds: int,
+        now: Callable[[], float],
+        lease_seconds: float = 300.0,
+        batch: int = 16,
+        max_attempts: int = queue.MAX_ATTEMPTS,
+        to_judgements: ToJudgements | None = None,
+    ) -> None:
+        if not judges:
+            raise ValueError("a scorer needs at least one judge")
+        self._engine = engine
+        self._judges = list(judges)
+        self._metrics = metrics
+        self._bucket_seconds = bucket_seconds
+        self._now = now
+        self._lease_seconds = lease_seconds
+        self._batch = batch
+        self._max_attempts = max_attempts
+        self._to_judgements = to_judgements or _criteria_judgements()
+        self._stop = threading.Event()
+        for judge in self._judges:
+            metrics.prepare(judge.identifier)
+
+    def step(self) -> int:
+        """Judge one batch; return how many traces were finished. Raises only what the database raises."""
+        self._expire()
+        claimed_at = self._now()
+        claimed = queue.claim(
+            self._engine, self._batch, self._lease_seconds, claimed_at, max_attempts=self._max_attempts
+        )
+        done = 0
+        for index, sampled in enumerate(claimed):
+            # Half the lease is left for the trace in hand: a second worker must not find it free meanwhile.
+            if self._stop.is_set() or self._now() - claimed_at > self._lease_seconds / 2:
+                queue.release(self._engine, [s.trace.trace_id for s in claimed[index:]])
+                break
+            done += self._finish(sampled)
+        self._measure_queue()
+        return done
+
+    def run(self, stop: threading.Event) -> None:
+        """Step until *stop*; wait a moment when idle, longer and longer while the database is away."""
+        self._stop = stop
+        backoff = IDLE_SECONDS
+        while not stop.is_set():
+            try:
+                idle = self.step() == 0
+                backoff = IDLE_SECONDS
+            except SQLAlchemyError as error:
+                self._metrics.database_errors.inc()
+                log.warning("scoring waits %.1f s for the database (%s)", backoff, type(error).__name__)
+                stop.wait(backoff)
+                backoff = min(MAX_BACKOFF_SECONDS, backoff * 2)
+                continue
+            if idle:
+                stop.wait(IDLE_SECONDS)
+
+    def _finish(self, sampled: SampledTrace) -> int:
+        judgements = [j for judge in self._judges for j in self._judge(judge, sampled.trace)]
+        finished = queue.finish(
+            self._engine, sampled, judgements, bucket_seconds=self._bucket_seconds, now=self._now()
+        )
+        if finished:  # metrics follow what is committed
+            self._metrics.recorded(judgements)
+        return int(finished)
+
+    def _judge(self, judge: Judge, trace: RagTrace) -> list[Judgement]:
+        started = perf_counter()
+        reason = "judge_error"
+        try:
+            assessment = judge.assess(trace)
+            self._metrics.assessed(assessment, perf_counter() - started)
+            reason = "criteria_error"
+            return self._to_judgements(trace, assessment, self._now())
+        except Exception as error:  # a judge is replaceable code; one trace must never stop the queue
+            # The type only: the message may hold text of the trace.
+            log.error("%s on trace %s: %s", reason, trace.trace_id, type(error).__name__)
+        self._metrics.failures.labels(judge.identifier, reason).inc()
+        return queue.unscored(trace.trace_id, judge.identifier, annotator_kind(judge), reason, self._now())
+
+    def _expire(self) -> None:
+        expired = queue.expire(
+            self._engine,
+            [(judge.identifier, annotator_kind(judge)) for judge in self._judges],
+            bucket_seconds=self._bucket_seconds,
+            now=self._now(),
+            max_attempts=self._max_attempts,
+        )
+        for trace_id, reason in expired:
+            log.error("trace %s is given up unscored: %s", trace_id, reason)
+            for judge in self._judges:
+                self._metrics.failures.labels(judge.identifier, reason).inc()
+
+    def _measure_queue(self) -> None:
+        depth = queue.depth(self._engine)
+        self._metrics.queue.labels("waiting").set(depth.waiting)
+        self._metrics.queue.labels("leased").set(depth.leased)
+        self._metrics.oldest.set(depth.oldest_queued_at or 0.0)
+
+
+def annotator_kind(judge: Judge) -> AnnotatorKind:
+    """LLM judges say so in their identifier (``llm:model:rubric``)."""
+    return AnnotatorKind.LLM if judge.identifier.startswith("llm:") else AnnotatorKind.CODE
+
+
+def _criteria_judgements() -> ToJudgements:
+    found: ToJudgements = importlib.import_module("groundwatch_scorer.criteria").judgements
+    return found
