@@ -11,6 +11,7 @@ from typing import Final
 
 SCOPE_NAME: Final = "groundwatch"
 SCHEMA_VERSION: Final = "1"
+OTHER_STAGE: Final = "other"  # a stage that the application named itself
 
 # Resource (OpenTelemetry).
 SERVICE_NAME: Final = "service.name"
@@ -21,6 +22,7 @@ DEPLOYMENT_ENVIRONMENT: Final = "deployment.environment.name"
 SCHEMA: Final = "groundwatch.schema.version"
 STAGE: Final = "groundwatch.stage"  # request | rewrite | candidates | rerank | context | answer
 CONTENT_MODE: Final = "groundwatch.content.mode"  # none | ids | text
+FLAGS: Final = "groundwatch.flags"  # JSON list of what the SDK had to mend, e.g. ["nan_score", "unknown_outcome"]
 TRUNCATED: Final = "groundwatch.truncated"  # JSON list of what a cap cut, e.g. ["answer", "document:3"]
 DROPPED_BY_SDK: Final = "groundwatch.sdk.dropped_traces"  # running total of requests that this process could not send
 
@@ -63,9 +65,14 @@ OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 FIRST_TOKEN: Final = "gen_ai.response.time_to_first_chunk"  # noqa: S105 (seconds from the start of the request)
 ERROR_TYPE: Final = "error.type"
 EXCEPTION_TYPE: Final = "exception.type"
+EXCEPTION_MESSAGE: Final = "exception.message"  # only where text is captured
 
 # OpenInference.
 SPAN_KIND: Final = "openinference.span.kind"  # CHAIN | RETRIEVER | RERANKER | LLM
+
+# Span events.
+EXCEPTION_EVENT: Final = "exception"  # OpenTelemetry
+RETRY_EVENT: Final = "groundwatch.retry"  # one per retry, with exception.type
 
 STAGES: Final = ("rewrite", "candidates", "rerank", "context", "answer")
 OUTCOMES: Final = ("answered", "partial", "refused", "no_result", "error", "timeout", "cancelled", "unknown")

@@ -1,0 +1,168 @@
+"""The background worker: takes ended requests, builds spans, sends them, waits when the receiver is away."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from typing import Protocol
+
+from opentelemetry.sdk.trace import ReadableSpan
+
+from groundwatch.delivery import Delivery, FeedbackDelivery, SpanDelivery, suppress_instrumentation
+from groundwatch.lane import FULL_BATCH, Feedback, Lane
+from groundwatch.quiet import logger, note_internal_error, settled, tell_once
+from groundwatch.records import RequestRecord
+from groundwatch.settings import Settings
+from groundwatch.spans import Encoded, SpanBuilder
+
+LINGER_SECONDS = 0.2  # so that a batch forms; a flush does not wait for it
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 30.0
+FEEDBACK_ATTEMPTS = 20  # with the pauses above: about eight minutes
+
+
+def load_exporter(settings: Settings) -> None:
+    SpanDelivery(settings).load()
+
+
+class Builder(Protocol):
+    def build(self, record: RequestRecord, dropped: int) -> Encoded: ...
+
+
+class Worker:
+    """Runs in one daemon thread per process. Not shared with a forked child."""
+
+    def __init__(self, settings: Settings, lane: Lane, version: str) -> None:
+        self._settings = settings
+        self._lane = lane
+        self._builder: Builder = SpanBuilder(settings, version)
+        self._spans = SpanDelivery(settings)
+        self._feedback = FeedbackDelivery(settings)
+        self._failures = 0  # in a row
+        self._retry_after = 0.0  # seconds, as the receiver asked
+        self._batch: list[tuple[RequestRecord, Encoded]] = []  # taken, built, not settled
+
+    def start(self) -> threading.Thread:
+        """Start the thread, in an empty context: the first request's must not live as long as the process."""
+        run = contextvars.Context().run
+        thread = threading.Thread(target=run, args=(self._run,), name="groundwatch", daemon=True)
+        thread.start()
+        return thread
+
+    def abort(self) -> None:
+        """Break off a running export."""
+        self._spans.close()
+
+    def _run(self) -> None:
+        suppress_instrumentation()
+        while self._batch or self._lane.wait_for_work(LINGER_SECONDS):
+            try:
+                self.step()
+            except BaseException as error:
+                note_internal_error("worker", error)
+                self._settle_batch("internal_error")
+        self._spans.close()
+
+    def step(self) -> None:
+        """One round: a batch of spans, then the feedback that waits."""
+        self._fill()
+        if self._batch and not self._send_batch():
+            self._pause()
+            return
+        while feedback := self._lane.take_feedback():
+            if not self._send_feedback(feedback):
+                self._pause()
+                return
+
+    def _fill(self) -> None:
+        size = sum(encoded.size for _record, encoded in self._batch)
+        while len(self._batch) < FULL_BATCH and size < self._settings.max_batch_bytes:
+            record = self._lane.take()
+            if record is None:
+                return
+            encoded = self._build(record)
+            if encoded is not None:
+                size += encoded.size
+                self._batch.append((record, encoded))
+
+    def _build(self, record: RequestRecord) -> Encoded | None:
+        try:
+            encoded = self._builder.build(record, self._lane.lost())
+        except Exception as error:
+            note_internal_error("build", error)
+            self._lane.settle([record], "internal_error")
+            return None
+        self._lane.redaction_failures += encoded.redaction_failures
+        return encoded
+
+    # --- spans
+
+    def _send_batch(self) -> bool:
+        """True when the batch is settled, one way or the other."""
+        delivery = self._deliver([span for _record, encoded in self._batch for span in encoded.spans])
+        if delivery.state == "again":
+            return False
+        if delivery.state == "refused" and len(self._batch) > 1:
+            return self._send_singly()
+        self._settle_batch("refused" if delivery.state == "refused" else "")
+        return True
+
+    def _send_singly(self) -> bool:
+        """One request may have spoilt the batch: let the others through."""
+        whole, self._batch = self._batch, []
+        for at, (record, encoded) in enumerate(whole):
+            delivery = self._deliver(list(encoded.spans))
+            if delivery.state == "again":
+                self._batch = whole[at:]
+                return False
+            self._lane.settle([record], "refused" if delivery.state == "refused" else "")
+        return True
+
+    def _deliver(self, spans: list[ReadableSpan]) -> Delivery:
+        attempt = self._lane.attempt_begins()
+        delivery = self._spans.send(spans)
+        self._note(delivery, attempt, "requests")
+        return delivery
+
+    def _settle_batch(self, dropped: str) -> None:
+        batch, self._batch = self._batch, []
+        self._lane.settle([record for record, _encoded in batch], dropped)
+
+    # --- feedback
+
+    def _send_feedback(self, feedback: Feedback) -> bool:
+        attempt = self._lane.attempt_begins()
+        delivery = self._feedback.send(feedback.body)
+        self._note(delivery, attempt, "feedback")
+        feedback.attempts += 1
+        if delivery.state != "again":
+            self._lane.settle_feedback("refused" if delivery.state == "refused" else "")
+            return True
+        if feedback.attempts >= FEEDBACK_ATTEMPTS:
+            self._lane.settle_feedback("no_answer")
+        else:
+            self._lane.give_back(feedback)
+        return False
+
+    # --- shared
+
+    def _note(self, delivery: Delivery, attempt: int, what: str) -> None:
+        if delivery.state == "sent":
+            self._failures = 0
+            if settled(f"export:{what}"):
+                logger.warning("groundwatch: %s are sent again (lost in this process: %d)", what, self._lane.lost())
+            return
+        if delivery.state == "again":
+            self._failures += 1
+            self._retry_after = delivery.retry_after_seconds
+        self._lane.attempt_failed(attempt)
+        then = "waiting and trying again" if delivery.state == "again" else "dropped, and counted"
+        tell_once(f"export:{what}", "groundwatch: %s cannot be sent (%s); %s", what, delivery.problem, then)
+
+    def _pause(self) -> None:
+        wait = min(FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10), LONGEST_PAUSE_SECONDS)
+        if self._lane.ending:
+            self._batch = []
+            logger.warning("groundwatch: %d requests or feedback were lost at the end", self._lane.give_up())
+        else:
+            self._lane.pause(max(wait, self._retry_after))
