@@ -1,0 +1,320 @@
+"""From the readings of foreign spans to one RAG trace: which call gave the answer, which list was which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from groundwatch_collector.mapping import tree as trees
+from groundwatch_collector.mapping.outcome import Evidence, infer
+from groundwatch_collector.mapping.reading import Reading, answer_in, question_in
+from groundwatch_collector.mapping.tree import Tree
+from groundwatch_collector.mapping.values import Found, Notes
+from groundwatch_collector.ragtrace import Document, Feedback, Outcome, RagTrace, Usage
+
+_BLOCK = re.compile(r"^\s*\[(\d{1,3})\]\s*", re.MULTILINE)
+_BLOCK_ID = re.compile(r"\(([^()\s]{1,100})\)\s*")
+_FAILED = (Outcome.ERROR, Outcome.TIMEOUT, Outcome.CANCELLED)
+_Documents = tuple[Document, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The readings of one trace, sorted by what they did."""
+
+    tree: Tree
+    root: Reading | None
+    retrievals: Sequence[Reading]
+    reranks: Sequence[Reading]
+    calls: Sequence[Reading]  # model calls, innermost first
+    answer_call: Reading | None
+    by_id: dict[str, Reading]
+
+
+def compose(
+    tree: Tree,
+    readings: Sequence[Reading],
+    feedback: Sequence[Feedback],
+    notes: Notes,
+    *,
+    incomplete: bool,
+    convention: str,
+) -> RagTrace | None:
+    parts = _parts(tree, readings, notes)
+    query = notes.take("query", _query(parts, notes))
+    if query is None and not parts.retrievals and not parts.reranks and not parts.calls:
+        return None
+    answer = notes.take("answer", _answer(parts, notes))
+    candidates, reranked = _lists(parts, notes)
+    context = _context(parts, candidates, reranked, notes)
+    outcome, error_class = _outcome(parts, candidates, answer, notes)
+    started_at, duration = trees.extent(tree, notes)
+    app, version = trees.identity(tree.spans)
+    return RagTrace(
+        trace_id=tree.spans[0].trace_id,
+        app=app,
+        version=version,
+        started_at=started_at,
+        duration_seconds=duration,
+        outcome=outcome,
+        outcome_source="inferred",
+        query=query,
+        rewritten_query=notes.take("rewritten_query", _rewritten(parts, query)),
+        candidates=candidates,
+        reranked=reranked,
+        context=context,
+        answer=answer,
+        error_class=error_class,
+        stages=trees.stages(tree, _roles(parts), notes),
+        time_to_first_token_seconds=_first_token(parts, started_at, notes),
+        usage=_usage(parts),
+        model=parts.answer_call.model if parts.answer_call else "",
+        session=_session(parts.root, readings),
+        feedback=tuple(feedback),
+        incomplete=incomplete,
+        flags=tuple(sorted(notes.flags)),
+        convention=convention,
+        sources=notes.sources,
+        span_count=len(tree.spans),
+    )
+
+
+def _parts(tree: Tree, readings: Sequence[Reading], notes: Notes) -> _Parts:
+    by_id = {reading.span.span_id: reading for reading in readings}
+    root = by_id[tree.root.span_id] if tree.root is not None else None
+    of = {role: [reading for reading in readings if reading.role == role] for role in ("retrieval", "rerank", "llm")}
+    calls = _innermost(tree, of["llm"])
+    parts = _Parts(tree, root, of["retrieval"], of["rerank"], calls, None, by_id)
+    return replace(parts, answer_call=_answer_call(parts, notes))
+
+
+def _innermost(tree: Tree, found: Sequence[Reading]) -> list[Reading]:
+    """Calls that hold no other call: a framework reports one model call once per layer."""
+    ids = {reading.span.span_id for reading in found}
+    outer = {parent.span_id for reading in found for parent in tree.ancestors(reading.span) if parent.span_id in ids}
+    return [reading for reading in found if reading.span.span_id not in outer]
+
+
+def _answer_call(parts: _Parts, notes: Notes) -> Reading | None:
+    """The call whose text the request returned, else the last one that started after the last retrieval."""
+    shown = answer_in(parts.root.output, notes) if parts.root is not None and parts.root.role != "llm" else None
+    if shown is not None:
+        for call in reversed(parts.calls):
+            if call.output is not None and call.output.value in shown.value:
+                return call
+    retrieved = max((r.span.start_unix_nano for r in (*parts.retrievals, *parts.reranks)), default=0)
+    after = [call for call in parts.calls if call.span.start_unix_nano >= retrieved]
+    return after[-1] if after else None
+
+
+def _query(parts: _Parts, notes: Notes) -> Found | None:
+    if parts.root is not None and parts.root.role not in ("llm", "retrieval", "rerank"):
+        found = question_in(parts.root.input, notes)
+        if found is not None:
+            return found
+    for call in parts.calls:
+        if call.questions:
+            return call.questions[0]
+    for retrieval in (*parts.retrievals, *parts.reranks):
+        found = question_in(retrieval.query, notes)
+        if found is not None:
+            return found
+    return question_in(parts.calls[-1].input, notes) if parts.calls else None
+
+
+def _answer(parts: _Parts, notes: Notes) -> Found | None:
+    if parts.root is not None and parts.root.role not in ("llm", "retrieval", "rerank"):
+        found = answer_in(parts.root.output, notes)
+        if found is not None:
+            return found
+    return parts.answer_call.output if parts.answer_call is not None else None
+
+
+def _rewritten(parts: _Parts, query: str | None) -> Found | None:
+    for retrieval in (*parts.retrievals, *parts.reranks):
+        found = question_in(retrieval.query, Notes())
+        if found is not None and found.value != query:
+            return found
+    return None
+
+
+def _lists(parts: _Parts, notes: Notes) -> tuple[_Documents, _Documents]:
+    """Candidates and reranked. A retriever around a retriever is a reranker when its list is another one."""
+    known = [reading for reading in parts.retrievals if reading.documents is not None]
+    inner = _innermost(parts.tree, known)
+    outer = [reading for reading in known if reading not in inner]
+    candidates = _merged(inner, notes)
+    reranks = [reading for reading in parts.reranks if reading.documents is not None]
+    if candidates is None:
+        candidates = next((reading.input_documents for reading in parts.reranks if reading.input_documents), None)
+    if inner:
+        notes.sources["candidates"] = inner[-1].documents_attribute
+    chosen = reranks[-1] if reranks else _different(outer, candidates)
+    if chosen is None:
+        return candidates, None
+    notes.sources["reranked"] = chosen.documents_attribute
+    return candidates, _with_text(chosen.documents, candidates)
+
+
+def _merged(found: Sequence[Reading], notes: Notes) -> _Documents:
+    if not found:
+        return None
+    if len(found) == 1:
+        return found[0].documents
+    notes.flags.add("several_candidates")
+    unique: dict[str, Document] = {}
+    for reading in found:
+        for document in reading.documents or ():
+            unique.setdefault(document.id, document)
+    return tuple(replace(document, rank=rank) for rank, document in enumerate(unique.values(), start=1))
+
+
+def _different(outer: Sequence[Reading], candidates: _Documents) -> Reading | None:
+    for reading in outer:  # outermost first: parents start before their children
+        if reading.documents is not None and _signature(reading.documents) != _signature(candidates or ()):
+            return reading
+    return None
+
+
+def _signature(found: Iterable[Document]) -> list[tuple[str, float | None]]:
+    return [(document.text or document.id, document.score) for document in found]
+
+
+def _with_text(found: _Documents, candidates: _Documents) -> _Documents:
+    """Give a document that came as an id alone the text that the retriever showed under the same id."""
+    texts = {document.id: document.text for document in candidates or ()}
+    return tuple(d if d.text is not None else replace(d, text=texts.get(d.id)) for d in found or ())
+
+
+def _context(parts: _Parts, candidates: _Documents, reranked: _Documents, notes: Notes) -> _Documents:
+    """What the prompt of the answer call shows of the documents, in the order of the prompt."""
+    known = reranked if reranked is not None else candidates
+    if known == ():
+        notes.sources["context"] = "rule:nothing_retrieved"
+        return ()
+    if parts.answer_call is None:
+        return None
+    variable = _variable(parts)
+    prompt = variable.value if variable is not None else parts.answer_call.prompt
+    found = _shown(prompt, (*(reranked or ()), *(candidates or ()))) or _blocks(prompt)
+    if not found and variable is not None:
+        found = (Document(id="context", rank=1, text=variable.value),)
+    if not found:
+        return None
+    notes.flags.add("context_from_prompt")
+    notes.sources["context"] = variable.attribute if variable is not None else "prompt"
+    return found
+
+
+def _variable(parts: _Parts) -> Found | None:
+    """The prompt variable of the answer call, or of the layer around it that filled the template."""
+    call = parts.answer_call
+    if call is None or call.context is not None:
+        return call.context if call is not None else None
+    around = (parts.by_id[parent.span_id] for parent in parts.tree.ancestors(call.span))
+    return next((reading.context for reading in around if reading.role == "llm" and reading.context), None)
+
+
+def _shown(prompt: str, known: Sequence[Document]) -> tuple[Document, ...]:
+    places: dict[str, tuple[int, Document]] = {}
+    for document in known:
+        if document.text and (place := prompt.find(document.text)) >= 0:
+            places.setdefault(document.id, (place, document))
+    ordered = sorted(places.values(), key=lambda pair: pair[0])
+    return tuple(replace(document, rank=rank) for rank, (_place, document) in enumerate(ordered, start=1))
+
+
+def _blocks(prompt: str) -> tuple[Document, ...]:
+    """Numbered passages ``[1] (id) text`` as prompts commonly write them."""
+    marks = list(_BLOCK.finditer(prompt))
+    if not marks or [mark[1] for mark in marks] != [str(n) for n in range(1, len(marks) + 1)]:
+        return ()
+    ends = [mark.start() for mark in marks[1:]] + [len(prompt)]
+    return tuple(
+        _block(rank, prompt[mark.end() : end])
+        for rank, (mark, end) in enumerate(zip(marks, ends, strict=True), start=1)
+    )
+
+
+def _block(rank: int, body: str) -> Document:
+    body = re.split(r"\n\s*\n", body.strip(), maxsplit=1)[
+        0
+    ].strip()  # a blank line ends the list: the question follows
+    named = _BLOCK_ID.match(body)
+    if named is None:
+        return Document(id=f"context-{rank}", rank=rank, text=body)
+    return Document(id=named[1], rank=rank, text=body[named.end() :])
+
+
+def _outcome(parts: _Parts, candidates: _Documents, answer: str | None, notes: Notes) -> tuple[Outcome, str]:
+    ends = [reading for reading in (parts.root, parts.answer_call) if reading is not None] or list(
+        parts.by_id.values()
+    )
+    around = (
+        [parts.by_id[p.span_id] for p in parts.tree.ancestors(parts.answer_call.span)] if parts.answer_call else []
+    )
+    chain = [*ends, *(reading for reading in around if reading.role == "llm")]
+    call = parts.answer_call or Reading(span=parts.tree.spans[0])
+    evidence = Evidence(
+        error_classes=[trees.error_class(reading.span, notes) for reading in chain],
+        status_messages=[reading.span.status_message for reading in chain],
+        failed=any(reading.span.status == "error" for reading in ends),
+        finish_reasons=call.finish_reasons,
+        streaming=call.streaming,
+        documents=None if candidates is None else len(candidates),
+        refusal_field=call.refusal,
+        answer=answer,
+    )
+    outcome, rule = infer(evidence)
+    notes.sources["outcome"] = f"rule:{rule}"
+    named = next((name for name in evidence.error_classes if name), "")
+    return outcome, named if outcome in _FAILED else ""
+
+
+def _roles(parts: _Parts) -> dict[str, str]:
+    roles = {reading.span.span_id: "candidates" for reading in parts.retrievals}
+    roles.update({reading.span.span_id: "rerank" for reading in parts.reranks})
+    first = min((reading.span.start_unix_nano for reading in parts.retrievals), default=0)
+    for call in parts.calls:
+        if call is parts.answer_call:
+            roles[call.span.span_id] = "answer"
+        elif call.span.start_unix_nano < first:
+            roles[call.span.span_id] = "rewrite"
+    return roles
+
+
+def _first_token(parts: _Parts, started_at: float, notes: Notes) -> float | None:
+    call = parts.answer_call
+    if call is None or call.first_token_at is None:
+        return None
+    if call.first_token_at < started_at:
+        notes.flags.add("clock_skew")
+        return None
+    return call.first_token_at - started_at
+
+
+def _usage(parts: _Parts) -> Usage:
+    """Tokens of every model call of the request, each call once."""
+    return Usage(
+        _sum([call.input_tokens for call in parts.calls]),
+        _sum([call.output_tokens for call in parts.calls]),
+        next((call.cost_usd for call in parts.calls if call.cost_usd is not None), None)
+        if len(parts.calls) == 1
+        else _total([call.cost_usd for call in parts.calls]),
+    )
+
+
+def _sum(found: Sequence[int | None]) -> int | None:
+    known = [value for value in found if value is not None]
+    return sum(known) if known else None
+
+
+def _total(found: Sequence[float | None]) -> float | None:
+    known = [value for value in found if value is not None]
+    return sum(known) if known else None
+
+
+def _session(root: Reading | None, readings: Sequence[Reading]) -> str:
+    first = [root] if root is not None else []
+    return next((reading.session for reading in (*first, *readings) if reading.session), "")

@@ -1,0 +1,65 @@
+"""How a request ended when the program did not record it: ordered rules, first match, and the rule is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from groundwatch_collector.ragtrace import Outcome
+
+_TIMEOUTS = ("timeout", "timedout", "deadlineexceeded")
+_CANCELLATIONS = ("generatorexit", "cancellederror", "cancelled", "canceled", "clientdisconnect")
+_CUT_SHORT = frozenset({"length", "max_tokens", "max_output_tokens"})
+_FILTERED = frozenset({"content_filter", "refusal", "safety", "blocked"})
+_ENDED = frozenset({"stop", "end_turn", "stop_sequence", "eos"})
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of the end of a request."""
+
+    error_classes: Sequence[str] = ()  # of the root and the answer call, outermost first
+    status_messages: Sequence[str] = ()
+    failed: bool = False  # the root or the answer call has status ERROR
+    finish_reasons: Sequence[str] = ()  # of the answer call
+    streaming: bool = False
+    documents: int | None = None  # None: not known
+    refusal_field: bool = False
+    answer: str | None = None
+
+
+def infer(evidence: Evidence) -> tuple[Outcome, str]:
+    """Return the outcome and the name of the rule that gave it. ``answered`` needs an answer, not only a status."""
+    return _execution(evidence) or _text(evidence)
+
+
+def _execution(evidence: Evidence) -> tuple[Outcome, str] | None:
+    if _any_of(_TIMEOUTS, evidence.error_classes):
+        return Outcome.TIMEOUT, "error_class"
+    if _any_of(_CANCELLATIONS, evidence.error_classes) or _any_of(("abandoned stream",), evidence.status_messages):
+        return Outcome.CANCELLED, "error_class"
+    if evidence.streaming and not evidence.failed and not evidence.finish_reasons:
+        return Outcome.CANCELLED, "stream_without_finish_reason"
+    if evidence.failed:
+        return Outcome.ERROR, "status"
+    return None
+
+
+def _text(evidence: Evidence) -> tuple[Outcome, str]:
+    reasons = frozenset(reason.lower() for reason in evidence.finish_reasons)
+    if evidence.documents == 0:
+        return Outcome.NO_RESULT, "no_documents"
+    if evidence.refusal_field or reasons & _FILTERED:
+        return Outcome.REFUSED, "finish_reason"
+    if reasons & _CUT_SHORT:
+        return Outcome.PARTIAL, "finish_reason"
+    if evidence.answer:
+        return Outcome.ANSWERED, "answer_text"
+    if reasons & _ENDED:
+        return Outcome.ANSWERED, "finish_reason"
+    return Outcome.UNKNOWN, "no_evidence"
+
+
+def _any_of(words: Iterable[str], texts: Sequence[str]) -> bool:
+    lowered = [text.lower().replace("_", "") for text in texts]
+    return any(word in text for word in words for text in lowered)

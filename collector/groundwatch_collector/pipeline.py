@@ -1,0 +1,380 @@
+"""From the span log to the tables: read, assemble, decide, commit, then count. One consumer per log.
+
+A crash loses nothing: reading starts again at the committed low position, which is the first record of the oldest
+undecided trace. What was decided before is found in the ledger and not decided again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from groundwatch_collector import decision_store as store
+from groundwatch_collector import feedback as feedback_records
+from groundwatch_collector import otlp, sampling
+from groundwatch_collector.assembly import Assembler, Pending
+from groundwatch_collector.decision import DecideConfig, Decider, Decision
+from groundwatch_collector.decision_store import DeadLetter, DecidedRow
+from groundwatch_collector.limits import Limits, Rejected
+from groundwatch_collector.mapping import identity
+from groundwatch_collector.ragtrace import Feedback
+from groundwatch_collector.sampled import SampledTrace
+from groundwatch_collector.spanlog import LogError, LogRecord, SpanLog
+from groundwatch_collector.spans import Span
+from groundwatch_collector.storage import reader
+from groundwatch_collector.traffic_metrics import TrafficMetrics
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_APP = "unknown"  # of feedback for a trace that was never seen
+_REMEMBERED = 100_000  # decided trace ids in memory; the ledger knows the rest
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
+_LATE = "late_feedback"
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Everything that one transaction writes. Kept until it is committed, so that a retry loses nothing."""
+
+    due: Sequence[Pending]
+    low_position: int
+    records: int = 0
+    feedback: Sequence[tuple[int, Feedback]] = ()
+    dead_letters: Sequence[DeadLetter] = ()
+    late_spans: int = 0
+    duplicate_spans: int = 0
+
+    @property
+    def has_rows(self) -> bool:
+        return bool(self.due or self.feedback or self.dead_letters)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One record, decoded."""
+
+    record: LogRecord
+    spans: Sequence[Span] = ()
+    feedback: Feedback | None = None
+    dead_letter: DeadLetter | None = None
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What a committed transaction changed, for the metrics."""
+
+    decisions: list[Decision] = field(default_factory=list)
+    feedback: list[tuple[str, Feedback]] = field(default_factory=list)  # app, feedback
+    late: list[str] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+
+
+class Pipeline:
+    """Decide every trace of *log* once. Not for use by several threads at a time."""
+
+    def __init__(
+        self,
+        log: SpanLog,
+        engine: Engine,
+        config: DecideConfig,
+        metrics: TrafficMetrics,
+        *,
+        salt: bytes,
+        now: Callable[[], float],
+        limits: Limits | None = None,
+    ) -> None:
+        self._log = log
+        self._engine = engine
+        self._config = config
+        self._metrics = metrics
+        self._now = now
+        self._limits = limits or Limits()  # the receiver's own: what it took must be readable here
+        self._decider = Decider(config, salt)
+        self._assembler = Assembler(config.assembly())
+        self._decided: OrderedDict[str, int] = OrderedDict()  # trace id -> last position; a cache of the ledger
+        self._batch: _Batch | None = None
+        with reader(engine).connect() as connection:
+            self._cursor = store.committed_position(connection)
+        self._committed = self._cursor
+        self._position_written_at = self._trimmed_at = now()
+        log.skip_to(self._cursor)
+        metrics.pending_bytes_capacity.set(config.max_pending_bytes)
+        metrics.pending_spans_capacity.set(config.max_pending_spans)
+
+    def step(self, timeout: float) -> int:
+        """Read what is there (waiting up to *timeout* seconds for it), decide what is due, commit.
+
+        Return how many records were read and traces decided. Raises what the database raises; nothing is lost then,
+        and the next step tries the same transaction again.
+        """
+        if self._batch is None:
+            self._batch = self._next_batch(self._read(timeout))
+        done = self._commit(self._batch)
+        self._trim()
+        return done
+
+    def drain(self) -> int:
+        """Read to the end of the log and decide everything, as if its time had come: traces without their root as
+        incomplete. Return how many traces were decided by the last transaction."""
+        end = self._log.end_position
+        while self._batch is not None or (self._cursor < end and self._log.read(self._cursor, 1)):
+            self.step(0)
+        pending = self._assembler.drain()
+        for trace in pending:
+            trace.early = trace.root_received_at is None
+        self._batch = _Batch(pending, max(self._cursor, self._committed))
+        return self._commit(self._batch)
+
+    def run(self, stop: threading.Event, timeout: float = 0.5) -> None:
+        """Step until *stop* is set. A failing database or disk is waited for, with growing pauses."""
+        pause = _FIRST_PAUSE_SECONDS
+        while not stop.is_set():
+            try:
+                self.step(timeout)
+                pause = _FIRST_PAUSE_SECONDS
+            except Exception as error:  # a stopped thread would lose more than a repeated step
+                kind = _failure_kind(error)
+                if kind == "other":
+                    self._start_again()
+                self._metrics.step_failures.labels(kind).inc()
+                if pause == _FIRST_PAUSE_SECONDS:
+                    logger.error(
+                        "decision step failed (%s: %s); trying again", kind, type(error).__name__, exc_info=True
+                    )
+                stop.wait(pause)
+                pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)
+
+    def _start_again(self) -> None:
+        """Forget everything that is not committed, as after a crash, and read it again."""
+        self._assembler = Assembler(self._config.assembly())
+        self._batch = None
+        self._cursor = self._committed
+
+    # Reading.
+
+    def _read(self, timeout: float) -> list[LogRecord]:
+        records = self._log.read(self._cursor, self._config.batch_records)
+        if not records and timeout > 0 and self._log.wait(self._cursor, timeout):
+            records = self._log.read(self._cursor, self._config.batch_records)
+        return records
+
+    def _next_batch(self, records: Sequence[LogRecord]) -> _Batch:
+        """Move the records into the assembler and take out what is due. The ledger is asked before anything moves."""
+        read = [self._decode(record) for record in records]
+        known = self._known({span.trace_id for entry in read for span in entry.spans})
+        batch = _Batch((), self._cursor)
+        feedback: list[tuple[int, Feedback]] = []
+        dead_letters: list[DeadLetter] = []
+        last_received_at = 0.0
+        for entry in read:
+            self._assemble(entry, known, batch)
+            if entry.feedback is not None:
+                feedback.append((entry.record.position, entry.feedback))
+            if entry.dead_letter is not None:
+                dead_letters.append(entry.dead_letter)
+            self._cursor = entry.record.next_position
+            batch.records += 1
+            last_received_at = entry.record.received_at
+            if self._assembler.pressed:
+                break  # decide before more is taken; the rest is read again
+        # Behind the end of the log the clock is the log's own: children that are still to be read are not late.
+        behind = batch.records > 0 and self._cursor < self._log.end_position
+        batch.due = self._assembler.due(last_received_at if behind else self._now())
+        low = self._assembler.low_position
+        batch.low_position = self._cursor if low is None else low
+        batch.feedback, batch.dead_letters = feedback, dead_letters
+        return batch
+
+    def _decode(self, record: LogRecord) -> _Read:
+        try:
+            if record.kind == "feedback":
+                return _Read(record, feedback=feedback_records.read(record.body, record.received_at))
+            return _Read(record, spans=self._spans(record))
+        except Rejected as error:
+            reason, detail = str(error.reason), error.message
+        except Exception as error:  # a fault of ours; the record is kept for us to look at
+            logger.error("record %d could not be decoded: %s", record.position, type(error).__name__, exc_info=True)
+            reason, detail = "decode_failed", type(error).__name__
+        letter = DeadLetter(record.position, record.received_at, reason, detail, record.body)
+        return _Read(record, dead_letter=letter)
+
+    def _spans(self, record: LogRecord) -> Sequence[Span]:
+        encoding: otlp.Encoding = "json" if record.kind == "otlp_json" else "protobuf"
+        return otlp.decode(record.body, encoding, self._limits).spans
+
+    def _known(self, trace_ids: Iterable[str]) -> dict[str, int]:
+        """Last positions of those traces that are decided already."""
+        asked = [trace_id for trace_id in trace_ids if trace_id not in self._assembler]
+        known = {trace_id: self._decided[trace_id] for trace_id in asked if trace_id in self._decided}
+        unknown = [trace_id for trace_id in asked if trace_id not in known]
+        if unknown:
+            with reader(self._engine).connect() as connection:
+                rows = store.decided(connection, unknown)
+            known.update((trace_id, row.last_position) for trace_id, row in rows.items())
+        return known
+
+    def _assemble(self, entry: _Read, known: Mapping[str, int], batch: _Batch) -> None:
+        position = entry.record.position
+        fresh = []
+        for span in entry.spans:
+            decided_up_to = known.get(span.trace_id)
+            if decided_up_to is None:
+                fresh.append(span)
+            elif position > decided_up_to:  # at or before it: read again after a crash, not late
+                batch.late_spans += 1
+        batch.duplicate_spans += self._assembler.add(fresh, position, entry.record.received_at)
+
+    # Writing.
+
+    def _commit(self, batch: _Batch) -> int:
+        outcome = _Outcome()
+        if batch.has_rows or self._position_is_due(batch):
+            late = self._prepare_late(batch)
+            with self._engine.begin() as connection:
+                outcome = self._write(connection, batch, late)
+                store.set_position(connection, batch.low_position)
+            self._committed = batch.low_position
+            self._position_written_at = self._now()
+        self._batch = None
+        self._remember(batch.due)
+        self._count(batch, outcome)
+        return batch.records + len(outcome.decisions)
+
+    def _position_is_due(self, batch: _Batch) -> bool:
+        moved = batch.low_position != self._committed
+        return moved and self._now() - self._position_written_at >= self._config.position_interval_seconds
+
+    def _write(self, connection: Connection, batch: _Batch, late: Mapping[str, _Late]) -> _Outcome:
+        now = self._now()
+        new_feedback = store.add_feedback(connection, batch.feedback)
+        decided = store.decided(connection, (pending.trace_id for pending in batch.due))
+        due = [pending for pending in batch.due if pending.trace_id not in decided]
+        given = store.feedback_of(connection, (pending.trace_id for pending in due))
+        decisions = [self._decider.decide(pending, given.get(pending.trace_id, ())) for pending in due]
+        store.add_decisions(connection, decisions, now=now, bucket_seconds=self._config.bucket_seconds)
+        letters = store.add_dead_letters(connection, batch.dead_letters, self._config.dead_letter_body_bytes)
+        fresh = [feedback for _, feedback in batch.feedback if feedback.id in new_feedback]
+        return _Outcome(
+            decisions=decisions,
+            feedback=[(self._app_of(feedback, decisions, late), feedback) for feedback in fresh],
+            late=[self._queue_late(connection, late[f.id], now) for f in fresh if f.id in late],
+            dead_letters=letters,
+        )
+
+    def _app_of(self, feedback: Feedback, decisions: Sequence[Decision], late: Mapping[str, _Late]) -> str:
+        if feedback.id in late:
+            return late[feedback.id].row.app
+        now_decided = next((d.app for d in decisions if d.pending.trace_id == feedback.trace_id), None)
+        pending = self._assembler.get(feedback.trace_id)
+        return now_decided or (identity(list(pending.spans.values()))[0] if pending is not None else UNKNOWN_APP)
+
+    # Feedback that comes after the decision.
+
+    def _prepare_late(self, batch: _Batch) -> dict[str, _Late]:
+        """What late feedback asks for. Payloads are read here, before the transaction: it may take time."""
+        if not batch.feedback:
+            return {}
+        with reader(self._engine).connect() as connection:
+            rows = store.decided(connection, (feedback.trace_id for _, feedback in batch.feedback))
+            given = store.feedback_of(connection, rows)
+        found = {}
+        for _, feedback in batch.feedback:
+            row = rows.get(feedback.trace_id)
+            if row is not None:
+                others = [other for other in given.get(feedback.trace_id, ()) if other.id != feedback.id]
+                found[feedback.id] = self._late(row, [*others, feedback])
+        return found
+
+    def _late(self, row: DecidedRow, given: Sequence[Feedback]) -> _Late:
+        feedback = given[-1]
+        if feedback.sentiment != "negative":
+            return _Late(row, "not_negative")
+        if row.verdict != "not_sampled":
+            return _Late(row, "already_sampled" if row.verdict == "sampled" else "skipped")
+        probability = self._decider.rates.probability("feedback_neg")
+        if not sampling.included(row.u56, probability):
+            return _Late(row, "not_chosen")
+        pending = self._read_again(feedback.trace_id, row)
+        trace = self._decider.read(pending, given) if pending is not None else None
+        if trace is None:
+            return _Late(row, "payload_gone")
+        epoch = self._decider.rates.epoch
+        return _Late(row, "queued", SampledTrace(trace, "feedback_neg", probability, _LATE, epoch, "late"))
+
+    def _read_again(self, trace_id: str, row: DecidedRow) -> Pending | None:
+        assembler = Assembler(self._config.assembly())
+        for record in self._range(row.first_position, row.last_position):
+            spans = [span for span in self._decode(record).spans if span.trace_id == trace_id]
+            assembler.add(spans, record.position, record.received_at)
+        return next(iter(assembler.drain()), None)
+
+    def _range(self, first: int, last: int) -> Iterator[LogRecord]:
+        position = first
+        while position <= last:
+            records = self._log.read(position, self._config.batch_records)
+            if not records or (position == first and records[0].position != first):
+                return  # trimmed or damaged: half a trace is not what was decided
+            for record in records:
+                if record.position > last:
+                    return
+                yield record
+            position = records[-1].next_position
+
+    def _queue_late(self, connection: Connection, late: _Late, now: float) -> str:
+        if late.sampled is None:
+            return late.result
+        return late.result if store.queue_late(connection, late.sampled, now) else "already_sampled"
+
+    # After the commit.
+
+    def _remember(self, due: Sequence[Pending]) -> None:
+        for pending in due:
+            self._decided[pending.trace_id] = pending.last_position
+        while len(self._decided) > _REMEMBERED:
+            self._decided.popitem(last=False)
+
+    def _count(self, batch: _Batch, outcome: _Outcome) -> None:
+        metrics = self._metrics
+        for decision in outcome.decisions:
+            metrics.decided(decision.verdict, decision.reason, decision.trace)
+            metrics.excess_spans.inc(decision.pending.excess_spans)
+            metrics.early_traces.inc(decision.pending.early)
+        for app, feedback in outcome.feedback:
+            metrics.feedback(app, feedback.sentiment)
+        for result in outcome.late:
+            metrics.late_feedback(result)
+        for letter in outcome.dead_letters:
+            metrics.dead_letter(letter.reason)
+        metrics.late_spans.inc(batch.late_spans)
+        metrics.duplicate_spans.inc(batch.duplicate_spans)
+        metrics.pending_traces.set(len(self._assembler))
+        metrics.pending_bytes.set(self._assembler.pending_bytes)
+        metrics.pending_spans.set(self._assembler.pending_spans)
+        metrics.log_backlog_bytes.set(self._log.end_position - self._cursor)
+
+    def _trim(self) -> None:
+        now = self._now()
+        if now - self._trimmed_at >= self._config.trim_interval_seconds:
+            self._trimmed_at = now
+            self._log.trim(self._committed, now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """Feedback for a decided trace, and what it leads to."""
+
+    row: DecidedRow
+    result: str  # queued | not_negative | not_chosen | already_sampled | skipped | payload_gone
+    sampled: SampledTrace | None = None
+
+
+def _failure_kind(error: Exception) -> str:
+    if isinstance(error, SQLAlchemyError):
+        return "database"
+    return "log" if isinstance(error, (LogError, OSError)) else "other"

@@ -1,0 +1,128 @@
+"""Metrics of ALL traffic, whether it is judged or not. Counters move after the database has committed.
+
+``rag_traces_total`` is not here: it is exported from the committed tallies, together with the judged sums.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from groundwatch_collector.ragtrace import FAILED_EXECUTION, RagTrace
+
+OTHER = "__other__"
+# Interactive answers live below a second; OpenTelemetry's workflow buckets begin at one.
+REQUEST_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1, 1.5, 2.5, 4, 6, 10, 15, 30, 60, 120)
+STAGE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class LabelCap:
+    """Pass the first *limit* values of a label; later new ones become ``__other__`` and are counted."""
+
+    def __init__(self, label: str, limit: int, overflow: Counter) -> None:
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._limit = limit
+        self._overflow = overflow.labels(label)
+
+    def __call__(self, value: str) -> str:
+        if value in self._seen:
+            return value
+        if len(self._seen) >= self._limit:
+            self._overflow.inc()
+            return OTHER
+        self._seen[value] = None
+        return value
+
+
+class TrafficMetrics:
+    """Every metric of assembly, decision and traffic, registered in *registry*."""
+
+    def __init__(self, registry: CollectorRegistry, *, label_limit: int = 50) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(name, text, registry=registry)
+
+        def histogram(name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(name, text, labels, buckets=buckets, registry=registry)
+
+        overflow = counter("groundwatch_label_overflow", "Label values that became __other__.", "label")
+        self._app = LabelCap("app", label_limit, overflow)
+        self._version = LabelCap("version", label_limit, overflow)
+        self._error_class = LabelCap("error_class", label_limit, overflow)
+
+        self._requests = counter(
+            "rag_requests", "Requests by how they ended, head sampling undone.", "app", "version", "outcome"
+        )
+        self._errors = counter(
+            "rag_execution_errors", "Requests that ended in an error or timeout.", "app", "error_class"
+        )
+        self._duration = histogram("rag_request_duration_seconds", "Duration of requests.", ("app",), REQUEST_BUCKETS)
+        self._stage = histogram("rag_stage_duration_seconds", "Duration of stages.", ("app", "stage"), STAGE_BUCKETS)
+        self._first_token = histogram(
+            "rag_time_to_first_token_seconds", "From the start of the request.", ("app",), REQUEST_BUCKETS
+        )
+        self._tokens = counter("rag_tokens", "Tokens of model calls.", "app", "direction")
+        self._cost = counter("rag_cost_usd", "Cost of requests in US dollars, where it is reported.", "app")
+        self._retries = counter("rag_retries", "Retries inside requests.", "app")
+        self._feedback = counter("rag_feedback", "Feedback of users.", "app", "sentiment")
+        self._late_feedback = counter(
+            "groundwatch_late_feedback", "Feedback after its trace was decided, by what came of it.", "result"
+        )
+        self._decided = counter("groundwatch_decided_traces", "Traces in the ledger.", "verdict", "reason")
+        self._dead_letters = counter("groundwatch_dead_letters", "Records that can never be read.", "reason")
+        self.late_spans = counter("groundwatch_late_spans", "Spans that came after their trace was decided.")
+        self.duplicate_spans = counter("groundwatch_duplicate_spans", "Spans that were received again.")
+        self.excess_spans = counter("groundwatch_excess_spans", "Spans beyond the bound of one trace, not kept.")
+        self.early_traces = counter("groundwatch_early_traces", "Traces decided early because memory ran short.")
+        self.step_failures = counter("groundwatch_pipeline_failures", "Steps that failed and are retried.", "kind")
+        self.pending_traces = gauge("groundwatch_pending_traces", "Undecided traces.")
+        self.pending_bytes = gauge("groundwatch_pending_bytes", "Bytes held for undecided traces.")
+        self.pending_bytes_capacity = gauge("groundwatch_pending_bytes_capacity", "Bound of the pending bytes.")
+        self.pending_spans = gauge("groundwatch_pending_spans", "Spans held for undecided traces.")
+        self.pending_spans_capacity = gauge("groundwatch_pending_spans_capacity", "Bound of the pending spans.")
+        self.log_backlog_bytes = gauge("groundwatch_pipeline_backlog_bytes", "Span log bytes that are not read yet.")
+
+    def decided(self, verdict: str, reason: str, trace: RagTrace | None) -> None:
+        """Count one new row of the ledger; *trace* is None when it was not a question."""
+        self._decided.labels(verdict, reason).inc()
+        if trace is not None:
+            self._traffic(trace)
+
+    def _traffic(self, trace: RagTrace) -> None:
+        app = self._app(trace.app)
+        self._requests.labels(app, self._version(trace.version), trace.outcome).inc(trace.adjusted_count)
+        if trace.outcome in FAILED_EXECUTION:
+            named = self._error_class(trace.error_class or "unknown")
+            self._errors.labels(app, named).inc(trace.adjusted_count)
+        self._duration.labels(app).observe(trace.duration_seconds)
+        if trace.time_to_first_token_seconds is not None:
+            self._first_token.labels(app).observe(trace.time_to_first_token_seconds)
+        self._stages(app, trace)
+        self._usage(app, trace)
+
+    def _stages(self, app: str, trace: RagTrace) -> None:
+        for stage in trace.stages:
+            if stage.name != "other":
+                self._stage.labels(app, stage.name).observe(stage.duration_seconds)
+
+    def _usage(self, app: str, trace: RagTrace) -> None:
+        for direction, tokens in (("input", trace.usage.input_tokens), ("output", trace.usage.output_tokens)):
+            if tokens:
+                self._tokens.labels(app, direction).inc(tokens)
+        if trace.usage.cost_usd is not None and trace.usage.cost_usd > 0:
+            self._cost.labels(app).inc(trace.usage.cost_usd)
+        if trace.retries:
+            self._retries.labels(app).inc(trace.retries)
+
+    def feedback(self, app: str, sentiment: str) -> None:
+        self._feedback.labels(self._app(app), sentiment).inc()
+
+    def late_feedback(self, result: str) -> None:
+        """*result*: queued, not_negative, not_chosen, already_sampled, skipped or payload_gone."""
+        self._late_feedback.labels(result).inc()
+
+    def dead_letter(self, reason: str) -> None:
+        self._dead_letters.labels(reason).inc()
