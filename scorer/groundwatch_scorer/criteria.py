@@ -2,22 +2,163 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from groundwatch_collector.ragtrace import COMPLETED, Outcome, RagTrace
+
+from . import failures, fault
 from .judgement import (
     AnnotatorKind,
     Answerability,
     Assessment,
     CitationVerdict,
     ClaimVerdict,
+    Criterion,
     Evidence,
     FaultFinding,
     FaultLayer,
+    Judgement,
     Refusal,
     Verdict,
 )
+
+RELEVANT_FROM = 0.4  # relevance of a passage or an answer that still is about the question
+CONTENT_LOST_FLAGS = frozenset({"content_lost", "documents_lost", "text_lost"})
+"""Flags of a trace whose text had been captured and did not arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    label: str  # pass | fail | not_applicable | unscored
+    score: float | None
+    reasons: tuple[str, ...] = ()
+
+
+def judgements(trace: RagTrace, assessment: Assessment, judged_at: float) -> list[Judgement]:
+    """One judgement per criterion, the headline last. It alone carries the whole reading as its detail."""
+    whole = _same_for_all(trace, assessment)
+    finding = None if whole is not None else fault.find(trace, assessment)
+    found: list[Judgement] = []
+    for criterion, rule in _RULES.items():
+        result = whole or rule(trace, assessment)
+        headline = criterion is Criterion.ANY_FAILURE
+        found.append(
+            Judgement(
+                trace_id=trace.trace_id,
+                criterion=criterion,
+                label=result.label,
+                score=result.score,
+                explanation=_explanation(result, finding if headline else None),
+                annotator_kind=assessment.annotator_kind,
+                identifier=assessment.identifier,
+                judged_at=judged_at,
+                cost_usd=assessment.cost_usd if headline else None,
+                detail=detail(assessment, finding, result.reasons) if headline else {"reasons": list(result.reasons)},
+            )
+        )
+    return found
+
+
+def _explanation(result: _Label, finding: FaultFinding | None) -> str:
+    if finding is not None:
+        return finding.explanation
+    return "; ".join(reason.replace("_", " ") for reason in result.reasons)
+
+
+def _same_for_all(trace: RagTrace, assessment: Assessment) -> _Label | None:
+    """The label that holds whatever the criterion: failed executions, and text that is not there."""
+    if trace.outcome not in COMPLETED:
+        reason = "cancelled" if trace.outcome is Outcome.CANCELLED else "execution"
+        return _Label("not_applicable", None, (reason,))
+    if assessment.unscored_reason:
+        return _Label("unscored", None, (assessment.unscored_reason,))
+    if trace.answer is None:
+        lost = CONTENT_LOST_FLAGS.intersection(trace.flags)
+        return (
+            _Label("unscored", None, ("content_lost",)) if lost else _Label("not_applicable", None, ("no_content",))
+        )
+    return None
+
+
+def _faithfulness(trace: RagTrace, assessment: Assessment) -> _Label:
+    if assessment.refusal is Refusal.FULL:
+        return _Label("not_applicable", None, ("refusal",))
+    if not assessment.claims:
+        return _Label("not_applicable", None, ("no_claims" if (trace.answer or "").strip() else "empty_answer",))
+    if not _context_is_known(trace):
+        return _Label("not_applicable", None, ("no_content",))
+    decided = [claim for claim in assessment.claims if claim.verdict is not Verdict.UNCERTAIN]
+    if not decided:
+        return _Label("unscored", None, ("abstained",))
+    score = sum(claim.verdict is Verdict.SUPPORTED for claim in decided) / len(decided)
+    failing = tuple(dict.fromkeys(claim.reason or "unsupported" for claim in decided if failures.claim_fails(claim)))
+    return _Label("fail" if failing else "pass", score, failing)
+
+
+def _refusal(trace: RagTrace, assessment: Assessment) -> _Label:
+    """Whether the answer declined rightly, or rightly did not."""
+    if assessment.answerability is None and assessment.candidates_answerability is None:
+        return _Label("not_applicable", None, ("no_content",))
+    if assessment.refusal is not Refusal.FULL:
+        return _Label("pass", 1.0)
+    found = tuple(reason.value for reason in failures.reasons(trace, assessment))
+    return _Label("fail", 0.0, found) if found else _Label("pass", 1.0, ("justified_refusal",))
+
+
+def _answer_relevance(trace: RagTrace, assessment: Assessment) -> _Label:
+    if assessment.refusal is Refusal.FULL or assessment.answer_relevance is None:
+        return _Label("not_applicable", None, ("refusal" if assessment.refusal is Refusal.FULL else "no_content",))
+    off = assessment.answer_relevance < failures.OFF_TOPIC_BELOW
+    return _Label("fail" if off else "pass", assessment.answer_relevance, (failures.Reason.OFF_TOPIC.value,) * off)
+
+
+def _context_relevance(trace: RagTrace, assessment: Assessment) -> _Label:
+    known = [relevance for relevance in assessment.context_relevance if relevance is not None]
+    if not known:
+        empty = trace.context == ()
+        return _Label("fail", 0.0, ("empty_context",)) if empty else _Label("not_applicable", None, ("no_content",))
+    share = sum(relevance >= RELEVANT_FROM for relevance in known) / len(known)
+    return _Label("pass", share) if share else _Label("fail", 0.0, ("no_relevant_passage",))
+
+
+def _citations(trace: RagTrace, assessment: Assessment) -> _Label:
+    known = [citation.supports for citation in assessment.citations if citation.supports is not None]
+    if not known:
+        return _Label("not_applicable", None, ("could_not_tell" if assessment.citations else "no_citations",))
+    share = sum(known) / len(known)
+    return _Label("pass", share) if all(known) else _Label("fail", share, ("citation_does_not_support",))
+
+
+def _any_failure(trace: RagTrace, assessment: Assessment) -> _Label:
+    found = tuple(reason.value for reason in failures.reasons(trace, assessment))
+    if found:
+        return _Label("fail", 1.0, found)
+    if _nothing_to_judge(trace):
+        return _Label("not_applicable", None, ("no_content",))
+    claims = assessment.claims
+    if claims and all(claim.verdict is Verdict.UNCERTAIN for claim in claims):
+        return _Label("unscored", None, ("abstained",))
+    return _Label("pass", 0.0)
+
+
+def _nothing_to_judge(trace: RagTrace) -> bool:
+    return not _context_is_known(trace) and not trace.candidates
+
+
+def _context_is_known(trace: RagTrace) -> bool:
+    return trace.context is not None and (not trace.context or any(d.text is not None for d in trace.context))
+
+
+_RULES: Mapping[Criterion, Callable[[RagTrace, Assessment], _Label]] = {
+    Criterion.FAITHFULNESS: _faithfulness,
+    Criterion.REFUSAL: _refusal,
+    Criterion.ANSWER_RELEVANCE: _answer_relevance,
+    Criterion.CONTEXT_RELEVANCE: _context_relevance,
+    Criterion.CITATIONS: _citations,
+    Criterion.ANY_FAILURE: _any_failure,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,325 @@
+"""The local judge: hand-weighted rules over shared words and numbers. No key, no download, the same each time."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import resources
+
+from groundwatch_collector.ragtrace import Document, RagTrace
+
+from . import answerability, refusal
+from .answerability import Question
+from .evidence import NUMERAL, Library, Weights, Window, flattened, number_template
+from .evidence_signals import Signals, claim_signals
+from .judgement import (
+    AnnotatorKind,
+    Answerability,
+    Assessment,
+    CitationVerdict,
+    ClaimVerdict,
+    Evidence,
+    Refusal,
+    Verdict,
+)
+from .text import MARKERS, Sentence, is_cjk, sentences, tokens
+from .text_numbers import covered, quantities
+
+IDENTIFIER = "local-v1"
+VERBATIM_PROBABILITY = 0.03  # a sentence copied from the context; the rest is for what the copy leaves out
+CONFLICT_PROBABILITY = 0.95  # a copied sentence with another number in it
+_SUPPORTED_BELOW = 0.25
+_NOT_MENTIONED_FROM = 0.7
+_LONGEST_ANSWER = 20_000  # characters that are read
+_MOST_CLAIMS = 60
+_CITATION_MARGIN = 0.1  # a cited passage supports if no other covers the claim better by more than this
+_SHORTEST_COPY = 6  # characters
+_SHORTEST_TEMPLATE = 12  # characters beside the numbers, a Chinese one for two: "# million" stands everywhere
+_LEAD_IN = re.compile(r"[:：]\s*$")
+_LEAD_IN_TOKENS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Calibration:
+    """Score to probability, as fitted; see docs/judging.md for the rows and the command."""
+
+    weights: dict[str, float]
+    intercept: float
+    slope: float
+
+
+@lru_cache(maxsize=1)
+def _calibration() -> _Calibration:
+    raw = json.loads(resources.files(__package__).joinpath("local_calibration.json").read_text(encoding="utf-8"))
+    return _Calibration(raw["weights"], raw["platt"]["intercept"], raw["platt"]["slope"])
+
+
+class LocalJudge:
+    """Judges by words and numbers that answer and documents share."""
+
+    @property
+    def identifier(self) -> str:
+        return IDENTIFIER
+
+    def assess(self, trace: RagTrace) -> Assessment:
+        """Read *trace*. Never raises: a defect of this judge becomes a reading that counts as missing."""
+        started = time.perf_counter()
+        try:
+            reading = _Reading(trace).assessment()
+        except Exception as error:  # a judge must not stop the queue; the class name is enough to find the bug
+            reading = Assessment(
+                IDENTIFIER, AnnotatorKind.CODE, unscored_reason=f"judge_error:{type(error).__name__}"
+            )
+        return _with_latency(reading, time.perf_counter() - started)
+
+
+def _with_latency(reading: Assessment, seconds: float) -> Assessment:
+    return replace(reading, latency_seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    claim: ClaimVerdict
+    library: Library | None
+    window: Window | None
+
+
+class _Reading:
+    """One trace while it is read."""
+
+    def __init__(self, trace: RagTrace) -> None:
+        self.trace = trace
+        self.answer = (trace.answer or "")[:_LONGEST_ANSWER]
+        self.context = Library(_with_text(trace.context))
+        sent = {d.id for d in trace.context or ()}
+        self.left_out = Library([d for d in _with_text(trace.candidates) if d.id not in sent], "candidates")
+        self.question = Question(trace.query, trace.rewritten_query)
+        everything = {p.text: p for library in (self.context, self.left_out) for p in library.passages}.values()
+        self.weights = Weights(everything)
+        self.claim_weights = Weights(self.context.passages, self.question.tokens)
+
+    def assessment(self) -> Assessment:
+        refused = refusal.classify(self.answer)
+        judged = [] if refused is Refusal.FULL else [self._judge(span) for span in self._claims()]
+        context_relevance = self._relevance(self.trace.context)
+        candidate_relevance = self._relevance(self.trace.candidates)
+        return Assessment(
+            identifier=IDENTIFIER,
+            annotator_kind=AnnotatorKind.CODE,
+            claims=tuple(j.claim for j in judged),
+            refusal=refused,
+            answerability=_answerability(self.question, self.trace.context, context_relevance),
+            candidates_answerability=_answerability(self.question, self.trace.candidates, candidate_relevance),
+            answer_relevance=self._answer_relevance(refused, judged),
+            context_relevance=context_relevance,
+            candidate_relevance=candidate_relevance,
+            citations=self._citations(judged),
+            explanation=_explanation(refused, judged),
+            flags=self._flags(),
+        )
+
+    def _flags(self) -> tuple[str, ...]:
+        read_all = len(self.answer) == len(self.trace.answer or "") and len(self._claims()) < _MOST_CLAIMS
+        cut = any(d.cut for d in self.trace.context or ()) or any(p.cut for p in self.context.passages)
+        return (*(() if read_all else ("answer_cut",)), *(("context_truncated",) if cut else ()))
+
+    def _claims(self) -> list[Sentence]:
+        spans = [span for span in sentences(self.answer) if is_claim(self.answer[span.start : span.end], span)]
+        return spans[:_MOST_CLAIMS]
+
+    def _judge(self, span: Sentence) -> _Judged:
+        text = self.answer[span.start : span.end]
+        bare = MARKERS.sub("", text)
+        wanted = frozenset(tokens(bare))
+        window = self.context.best_window(wanted, self.claim_weights)
+        copied = copy_of(bare, self.context)
+        if copied == "same":
+            verdict, probability, reason = Verdict.SUPPORTED, VERBATIM_PROBABILITY, "verbatim"
+        elif copied == "other_number":
+            verdict, probability, reason = Verdict.CONTRADICTED, CONFLICT_PROBABILITY, "number_conflict"
+        elif not self.context.documents:
+            verdict, probability, reason = Verdict.NOT_MENTIONED, 1.0, "no_context"
+        else:
+            signals = claim_signals(bare, self.context, self.claim_weights, window, wanted)
+            probability = unsupported_probability(signals)
+            verdict, reason = verdict_of(probability), reason_of(signals, probability)
+        evidence, library, best = self._evidence(wanted, window, verdict, bare)
+        claim = ClaimVerdict(text, span.start, span.end, verdict, round(probability, 4), reason, evidence)
+        return _Judged(claim, library, best)
+
+    def _evidence(
+        self, wanted: frozenset[str], window: Window | None, verdict: Verdict, claim: str
+    ) -> tuple[tuple[Evidence, ...], Library | None, Window | None]:
+        """The best passage of the context; for a claim without support also a much better one that was left out."""
+        found = () if window is None else (self.context.evidence(window),)
+        if verdict in (Verdict.NOT_MENTIONED, Verdict.UNCERTAIN) and self.left_out.documents:
+            other = self.left_out.best_window(wanted, self.claim_weights)
+            here = 0.0 if window is None else window.recall
+            if (
+                other is not None
+                and other.recall >= max(0.75, here + 0.25)
+                and _numbers_in(claim, self.left_out, other)
+            ):
+                return (self.left_out.evidence(other), *found), self.left_out, other
+        return found, self.context if window else None, window
+
+    def _relevance(self, documents: tuple[Document, ...] | None) -> tuple[float | None, ...]:
+        if documents is None:
+            return ()
+        known = answerability.relevance(self.question, Library(documents), self.weights)
+        return tuple(None if r is None else round(r, 4) for r in known)
+
+    def _answer_relevance(self, refused: Refusal, judged: list[_Judged]) -> float | None:
+        if refused is Refusal.FULL or not self.answer.strip():
+            return None
+        grounds = [
+            (j.library, j.window.document, j.window.first, j.window.last)
+            for j in judged
+            if j.library is not None and j.window is not None
+        ]
+        share = answerability.answer_relevance(self.question, self.answer, grounds, self.weights)
+        return None if share is None else round(share, 4)
+
+    def _citations(self, judged: list[_Judged]) -> tuple[CitationVerdict, ...]:
+        index = {document.id: i for i, document in enumerate(self.context.documents)}
+        return tuple(
+            CitationVerdict(c.marker, c.document_id, self._supports(c.marker, index.get(c.document_id), judged))
+            for c in self.trace.citations
+        )
+
+    def _supports(self, marker: str, document: int | None, judged: list[_Judged]) -> bool | None:
+        """Whether the cited document covers each claim that stands with the marker as well as the best one does."""
+        if document is None:
+            return None if not self.context.documents else False
+        marked = [j for j in judged if marker and marker in j.claim.text]
+        if not marked or any(j.claim.verdict is Verdict.UNCERTAIN for j in marked):
+            return None
+        return all(self._covers(j, document) for j in marked)
+
+    def _covers(self, judged: _Judged, document: int) -> bool:
+        wanted = frozenset(tokens(MARKERS.sub("", judged.claim.text)))
+        cited = self.context.best_window(wanted, self.claim_weights, only=document)
+        best = self.context.best_window(wanted, self.claim_weights)
+        if cited is None or best is None:
+            return False
+        return judged.claim.verdict is Verdict.SUPPORTED and cited.recall >= best.recall - _CITATION_MARGIN
+
+
+def is_claim(text: str, span: Sentence) -> bool:
+    """Whether a sentence of an answer asserts something of the world, not of the documents or the talk itself."""
+    bare = MARKERS.sub("", text)
+    if span.kind == "heading" or refusal.is_courtesy(bare):
+        return False
+    words = tokens(bare)
+    if not words and not quantities(bare):
+        return False
+    if _LEAD_IN.search(bare) and len(words) <= _LEAD_IN_TOKENS:
+        return False
+    return not refusal.declines(bare) or bool(refusal.after_turn(bare))
+
+
+def copy_of(claim: str, library: Library) -> str:
+    """Whether *claim* stands word for word in the documents: "same", "other_number" if only numbers differ, or ""."""
+    flat = flattened(claim).strip(" .。!！;；")
+    if len(flat) < _SHORTEST_COPY:
+        return ""
+    if any(flat in document.flat for document in library.passages):
+        return "same"
+    template = number_template(flat)
+    if "#" not in template or not _says_enough(template):
+        return ""
+    mine = _plain_numbers(flat)
+    found = [n for document in library.passages for n in _numbers_at(template, document.flat, document.template)]
+    if not found:
+        return ""
+    return "same" if mine in found else "other_number"
+
+
+def _says_enough(template: str) -> bool:
+    width = sum(1 + is_cjk(c) for c in template if c.isalpha())
+    return width >= _SHORTEST_TEMPLATE and bool(tokens(template))
+
+
+def _plain_numbers(text: str) -> list[str]:
+    return [n.replace(",", "") for n in NUMERAL.findall(text)]
+
+
+def _numbers_at(template: str, flat: str, document_template: str) -> list[list[str]]:
+    """The numbers that stand in the document wherever *template* occurs in it."""
+    numbers = _plain_numbers(flat)
+    found: list[list[str]] = []
+    at = document_template.find(template)
+    while at >= 0:
+        before = document_template.count("#", 0, at)
+        found.append(numbers[before : before + template.count("#")])
+        at = document_template.find(template, at + 1)
+    return found
+
+
+def unsupported_probability(signals: Signals) -> float:
+    """The calibrated chance that a claim with *signals* is not supported, at even odds beforehand."""
+    calibration = _calibration()
+    return 1 / (1 + math.exp(-(calibration.intercept + calibration.slope * score(signals, calibration.weights))))
+
+
+def score(signals: Signals, weights: dict[str, float]) -> float:
+    """Hand-weighted sum of what speaks against a claim. Higher is worse."""
+    return (
+        weights["recall"] * (1 - signals.recall)
+        + weights["context_recall"] * (1 - signals.context_recall)
+        + sum(weights[name] for name in RULES if getattr(signals, name))
+    )
+
+
+RULES = (
+    "number_conflict",
+    "number_absent",
+    "number_elsewhere",
+    "entity_absent",
+    "negation_differs",
+    "opposite",
+    "relation_flip",
+)
+
+
+def verdict_of(probability: float) -> Verdict:
+    """The verdict for a claim that is not a copy; contradiction is never read from words alone."""
+    if probability < _SUPPORTED_BELOW:
+        return Verdict.SUPPORTED
+    return Verdict.NOT_MENTIONED if probability >= _NOT_MENTIONED_FROM else Verdict.UNCERTAIN
+
+
+def reason_of(signals: Signals, probability: float) -> str:
+    """The strongest of the signals, as a word of a closed set."""
+    if probability < _SUPPORTED_BELOW:
+        return "covered"
+    return next((name for name in RULES if getattr(signals, name)), "low_overlap")
+
+
+def _numbers_in(claim: str, library: Library, window: Window) -> bool:
+    there = library.window_quantities(window)
+    return all(covered(q, there) for q in quantities(claim))
+
+
+def _with_text(documents: tuple[Document, ...] | None) -> list[Document]:
+    return [d for d in documents or () if d.text]
+
+
+def _answerability(
+    question: Question, documents: tuple[Document, ...] | None, relevances: tuple[float | None, ...]
+) -> Answerability | None:
+    return None if documents is None else answerability.answerability(question, relevances)
+
+
+def _explanation(refused: Refusal, judged: list[_Judged]) -> str:
+    if refused is Refusal.FULL:
+        return "The answer declines."
+    if not judged:
+        return "The answer makes no claim that could be checked."
+    counts = {v: sum(j.claim.verdict is v for j in judged) for v in Verdict}
+    said = ", ".join(f"{n} {v.lower().replace('_', ' ')}" for v, n in counts.items() if n)
+    return f"{len(judged)} claims: {said}."
