@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from groundwatch_collector.ragtrace import RagTrace
+from groundwatch_collector.ragtrace import Document, RagTrace
 
 MAX_ANSWER_CHARS = 2_000
 MAX_CONTEXT_CHARS = 24_000
@@ -51,8 +51,8 @@ def measure(trace: RagTrace) -> Signals:
     answer = (trace.answer or "")[:MAX_ANSWER_CHARS]
     context = _context(trace)
     return Signals(
-        unsupported_terms=_missing_share(_terms(answer), context) if context else 0.0,
-        unsupported_numbers=_missing_share(_numbers(answer), context) if context else 0.0,
+        unsupported_terms=_missing_share(_terms(answer), context),
+        unsupported_numbers=_missing_share(_numbers(answer), context),
         missing_citation=float(bool(answer) and bool(context) and not trace.citations and not _MARKER.search(answer)),
         short_answer=float(trace.answer is not None and len(answer) < _short_length(answer)),
         retries=min(1.0, trace.retries / 2),
@@ -67,16 +67,25 @@ def score(signals: Signals) -> float:
     return 1.0 / (1.0 + math.exp(-total))
 
 
-def _context(trace: RagTrace) -> str:
-    shown = trace.context if trace.context is not None else trace.reranked
+def _shown(trace: RagTrace) -> tuple[Document, ...] | None:
+    """The documents nearest to what the model read."""
+    lists = (trace.context, trace.reranked, trace.candidates)
+    return next((found for found in lists if found is not None), None)
+
+
+def _context(trace: RagTrace) -> str | None:
+    """What the answer could rest on; "" when that is known to be nothing, None when it is not known."""
+    shown = _shown(trace)
+    if shown is None:
+        return None
     parts, room = [], MAX_CONTEXT_CHARS
-    for document in shown or trace.candidates or ():
-        part = (document.text or "")[:room]
-        parts.append(part)
-        room -= len(part)
+    for document in shown:
+        parts.append((document.text or "")[:room])
+        room -= len(parts[-1])
         if room <= 0:
             break
-    return "\n".join(part for part in parts if part).lower()
+    text = "\n".join(part for part in parts if part).lower()
+    return None if shown and not text else text
 
 
 def _terms(answer: str) -> list[str]:
@@ -99,8 +108,8 @@ def _numbers(answer: str) -> list[str]:
     return list(dict.fromkeys(_NUMBER.findall(bare)))[:_MAX_TERMS]
 
 
-def _missing_share(terms: list[str], context: str) -> float:
-    if not terms:
+def _missing_share(terms: list[str], context: str | None) -> float:
+    if not terms or context is None:
         return 0.0
     return sum(1 for term in terms if term not in context) / len(terms)
 
@@ -110,7 +119,7 @@ def _short_length(answer: str) -> int:
 
 
 def _weak_retrieval(trace: RagTrace) -> float:
-    shown = trace.reranked or trace.candidates
+    shown = trace.reranked if trace.reranked is not None else trace.candidates
     if shown is None:
         return 0.0
     if not shown:
