@@ -14,7 +14,7 @@ from groundwatch_collector.ragtrace import Feedback
 
 Sentiment = Literal["positive", "negative", "neutral"]
 
-MAX_COMMENT_CHARS = 8_000
+MAX_COMMENT_CHARS = 16_384  # what the receiver accepts
 _SENTIMENTS: dict[str, Sentiment] = {"positive": "positive", "negative": "negative", "neutral": "neutral"}
 _POSITIVE_WORDS = """
     up thumbs_up thumbsup thumb_up like liked good great yes true helpful correct accept accepted resolved solved

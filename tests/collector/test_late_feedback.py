@@ -175,4 +175,4 @@ def test_a_trace_id_may_be_a_uuid():
 
 def test_long_fields_are_cut_to_what_the_table_holds():
     found = read(id="i" * 500, name="n" * 500, label="l" * 500, comment="c" * 100_000, by="b" * 500)
-    assert [len(v) for v in (found.id, found.name, found.label, found.comment, found.by)] == [64, 64, 64, 8000, 64]
+    assert [len(v) for v in (found.id, found.name, found.label, found.comment, found.by)] == [64, 64, 64, 16_384, 64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from groundwatch import names
 from groundwatch_collector.mapping import tree as trees
@@ -38,6 +39,8 @@ def read(tree: Tree, feedback: Sequence[Feedback], notes: Notes, *, incomplete: 
     ours = [span for span in tree.spans if is_ours(span)]
     started_at, duration = trees.extent(tree, notes)
     lists = {name: _documents(ours, name, notes) for name in _LISTS}
+    lists["reranked"] = _with_text(lists["reranked"], (lists["candidates"],), notes)
+    lists["context"] = _with_text(lists["context"], (lists["reranked"], lists["candidates"]), notes)
     query, answer = _root_text(tree, names.QUERY, "query", notes), _answer(tree, ours, notes)
     rewritten = notes.take("rewritten_query", _rewritten(ours, query, notes))
     outcome, recorded = _outcome(tree, ours, lists["candidates"], answer, notes)
@@ -133,6 +136,25 @@ def _documents(ours: Sequence[Span], name: str, notes: Notes) -> tuple[Document,
     return found
 
 
+def _with_text(
+    found: tuple[Document, ...] | None, earlier: Sequence[tuple[Document, ...] | None], notes: Notes
+) -> tuple[Document, ...] | None:
+    """A document that a later stage names by its id alone has the text that an earlier stage showed under it."""
+    if found is None or all(document.text is not None for document in found):
+        return found
+    texts = {document.id: document for known in reversed(earlier) for document in known or () if document.text}
+    joined = tuple(_joined(document, texts.get(document.id)) for document in found)
+    if joined != found:
+        notes.flags.add("text_joined_by_id")
+    return joined
+
+
+def _joined(document: Document, known: Document | None) -> Document:
+    if document.text is not None or known is None:
+        return document
+    return replace(document, text=known.text, cut=known.cut, title=document.title or known.title)
+
+
 def _outcome(
     tree: Tree, ours: Sequence[Span], candidates: tuple[Document, ...] | None, answer: str | None, notes: Notes
 ) -> tuple[Outcome, bool]:
@@ -214,11 +236,13 @@ def _model(tree: Tree, ours: Sequence[Span], notes: Notes) -> str:
 
 
 def _flags(ours: Sequence[Span], notes: Notes) -> tuple[str, ...]:
-    if any(_truncated(span, notes) for span in ours):
-        notes.flags.add("cut_by_sender")
+    for span in ours:
+        if _listed(span, names.TRUNCATED, notes):
+            notes.flags.add("cut_by_sender")
+        notes.flags.update(label(flag, notes, 64) for flag in _listed(span, names.FLAGS, notes)[:20])
     return tuple(sorted(notes.flags))
 
 
-def _truncated(span: Span, notes: Notes) -> bool:
-    value = span.attributes.get(names.TRUNCATED)
-    return bool(value) and bool(parse(value, notes))
+def _listed(span: Span, key: str, notes: Notes) -> list[object]:
+    found = parse(span.attributes.get(key), notes)
+    return found if isinstance(found, list) else []

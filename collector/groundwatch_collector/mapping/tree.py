@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from groundwatch import names
-from groundwatch_collector.mapping.values import Notes, label
+from groundwatch_collector.mapping.values import Notes, count, label
 from groundwatch_collector.ragtrace import Stage
 from groundwatch_collector.spans import Span
 
@@ -123,6 +123,8 @@ def error_class(span: Span, notes: Notes) -> str:
     if named and named != "_OTHER":
         return named
     for event in span.events:
+        if event.name != names.EXCEPTION_EVENT:
+            continue
         raised = label(event.attributes.get(names.EXCEPTION_TYPE), notes)
         if raised:
             return raised
@@ -153,4 +155,5 @@ def _stage(tree: Tree, span: Span, roles: dict[str, str], notes: Notes) -> Stage
         duration_seconds=duration(span, notes),
         status=span.status,
         error_class=error_class(span, notes),
+        attempts=1 + (count(span.attributes.get(names.RETRIES), notes) or 0),
     )
