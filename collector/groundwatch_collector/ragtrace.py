@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -117,7 +117,7 @@ class RagTrace:
 
 def to_json(trace: RagTrace) -> str:
     """Serialise *trace* losslessly to compact JSON."""
-    return orjson.dumps(asdict(trace)).decode()
+    return orjson.dumps(trace).decode()
 
 
 def from_json(text: str | bytes) -> RagTrace:
