@@ -1,0 +1,1 @@
+"""A small real RAG application, its users, an incident, and the truth that Groundwatch does not get to see."""

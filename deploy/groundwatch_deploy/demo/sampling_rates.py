@@ -1,0 +1,19 @@
+"""How much of the demo's traffic is judged, by stratum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+DEMO_RATES: Final[Mapping[str, float]] = {
+    "incomplete": 0.5,
+    "error_timeout": 0.5,
+    "cancelled": 0.1,
+    "feedback_neg": 1.0,
+    "refusal": 0.6,
+    "normal_b0": 0.15,
+    "normal_b1": 0.2,
+    "normal_b2": 0.3,
+    "normal_b3": 0.5,
+}
+"""Trouble is looked at far more often than calm: a few hundred judged, and a raw mean that is visibly wrong."""
