@@ -80,12 +80,12 @@ def list_segments(directory: Path) -> list[Segment]:
     return found
 
 
-def frame(position: int, kind: str, received_at: float, body: bytes) -> bytes:
-    """The bytes of one record that will lie at *position*."""
+def frame_head(position: int, kind: str, received_at: float, body: bytes) -> bytes:
+    """What is written before *body* so that both are a record at *position*."""
     number = KINDS.index(kind) + 1
     body_crc = zlib.crc32(body)
     crc = zlib.crc32(_CHECKED.pack(position, number, received_at, len(body), body_crc))
-    return _HEAD.pack(_MAGIC, crc, number, received_at, len(body), body_crc) + body
+    return _HEAD.pack(_MAGIC, crc, number, received_at, len(body), body_crc)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ __all__ = ["Decoded", "Encoding", "Rejected", "decode"]
 
 Encoding: TypeAlias = Literal["protobuf", "json"]
 
+_GZIP_MAGIC = b"\x1f\x8b"  # begins neither a protobuf nor a JSON body
+
 _EXPLAINED = {
     Reason.BAD_TRACE_ID: "trace id missing, all zero or not 16 bytes (32 hex digits in JSON)",
     Reason.BAD_SPAN_ID: "span id missing, all zero or not 8 bytes (16 hex digits in JSON)",
@@ -64,5 +66,7 @@ def decode(body: bytes, encoding: Encoding, limits: Limits | None = None) -> Dec
         )
     if not body:
         return Decoded([], {}, {})
+    if body.startswith(_GZIP_MAGIC):
+        raise Rejected(Reason.MALFORMED, "body: still gzip; send it packed once, with Content-Encoding: gzip")
     spans, intake = (decode_protobuf if encoding == "protobuf" else decode_json)(body, limits)
     return Decoded(spans, dict(intake.rejected), dict(intake.mended))

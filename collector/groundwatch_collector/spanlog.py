@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from groundwatch_collector.log_segments import (
     MAX_BODY_BYTES,
     LogRecord,
     Segment,
-    frame,
+    frame_head,
     list_segments,
     next_whole_record,
     read_record,
@@ -45,6 +45,7 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _PENDING_BYTES = 64 * 1024 * 1024  # appends that wait for the disk; more means that the disk does not keep up
 _BATCH_BYTES = 4 * 1024 * 1024  # one fdatasync covers about this much, so that the first of a flood is answered soon
 _PROBE_SECONDS = 1.0  # how often a log in trouble looks whether the disk takes writes again
+_PARTS_PER_WRITE = 512  # systems take at most 1024 in one call
 _READ_BYTES = 16 * 1024 * 1024  # one read returns at most this much (and always one record)
 
 
@@ -420,13 +421,15 @@ class SpanLog(LogReader):
         with self._changed:
             self._make_ready()
             active = self._segments[-1]
-        positions, frames, position = [], [], active.end
+        positions: list[int] = []
+        parts: list[bytes] = []
+        position = active.end
         for item in batch:
             positions.append(position)
-            frames.append(frame(position, item.kind, item.received_at, item.body))
+            parts += (frame_head(position, item.kind, item.received_at, item.body), item.body)
             position += item.size
         self._needs_cut = True  # until the disk has confirmed
-        _write_at(self._fd, b"".join(frames), active.file_bytes)
+        _write_at(self._fd, parts, active.file_bytes)
         self._sync()
         self._needs_cut = False
         return positions, position - active.end
@@ -465,7 +468,7 @@ class SpanLog(LogReader):
         try:
             self._make_ready()
             self._needs_cut = True
-            _write_at(self._fd, bytes(4096), self._segments[-1].file_bytes)
+            _write_at(self._fd, [bytes(4096)], self._segments[-1].file_bytes)
             self._sync()
             self._cut()
         except OSError:
@@ -489,7 +492,7 @@ class SpanLog(LogReader):
         path = segment_path(self.directory, base)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            _write_at(fd, MARK, 0)
+            _write_at(fd, [MARK], 0)
             sync_file(fd)
             _sync_directory(self.directory)
         except OSError:
@@ -565,11 +568,15 @@ def _sync_directory(directory: Path) -> None:
         os.close(fd)
 
 
-def _write_at(fd: int, data: bytes, offset: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(fd, view, offset)
-        view, offset = view[written:], offset + written
+def _write_at(fd: int, parts: Sequence[bytes], offset: int) -> None:
+    """Write all *parts* one after the other. They are not joined: the copy would cost more than the rest."""
+    for start in range(0, len(parts), _PARTS_PER_WRITE):
+        some = parts[start : start + _PARTS_PER_WRITE]
+        size = sum(map(len, some))
+        written = os.pwritev(fd, some, offset)
+        while written < size:  # a full disk takes a part first, and refuses the next write
+            written += os.pwrite(fd, b"".join(some)[written:], offset + written)
+        offset += size
 
 
 def _take_lock(directory: Path) -> int:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundwatch_collector.log_segments import HEAD_BYTES, MARK, frame, list_segments
+from groundwatch_collector.log_segments import HEAD_BYTES, MARK, frame_head, list_segments
 from groundwatch_collector.spanlog import LogError, LogFailed, LogFull, LogLocked, SpanLog
 
 DAY = 86400.0
@@ -318,7 +318,7 @@ def test_a_file_missing_from_the_middle_is_counted(tmp_path):
 
 
 def test_a_record_sent_as_text_is_never_taken_for_a_record(tmp_path):
-    inside = frame(0, "feedback", 1.0, b"forged")
+    inside = frame_head(0, "feedback", 1.0, b"forged") + b"forged"
     with SpanLog(tmp_path) as log:
         put(log, b"first", inside * 3, b"last")
     damage(last_file(tmp_path), len(MARK) + 2 * HEAD_BYTES + 5 + len(inside) - 1)
@@ -427,7 +427,7 @@ def test_a_failed_write_that_was_not_cut_off_is_not_read_twice(tmp_path):
         put(log, b"one", b"two")
     first = min(tmp_path.glob("*.log"))
     with first.open("ab") as file:
-        file.write(frame(HEAD_BYTES + 3, "otlp_json", 1.0, b"was not acknowledged"))
+        file.write(frame_head(HEAD_BYTES + 3, "otlp_json", 1.0, b"lost") + b"lost")
     assert next(s.end for s in list_segments(tmp_path)) == HEAD_BYTES + 3
     with SpanLog(tmp_path) as log:
         assert bodies(log) == [b"one", b"two"]

@@ -1,0 +1,300 @@
+"""The HTTP door of the collector: OTLP traces and feedback in, acknowledged only once they are durable.
+
+A plain ASGI application: a framework costs as much per request as the rest of this file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from groundwatch_collector.feedback_intake import read_feedback
+from groundwatch_collector.intake_body import Held, InFlight, Receive, read_body, unpack
+from groundwatch_collector.intake_metrics import IntakeMetrics
+from groundwatch_collector.limits import Limits, Reason, Rejected
+from groundwatch_collector.otlp import Decoded, Encoding, decode
+from groundwatch_collector.spanlog import LogFailed, LogFull, SpanLog
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = dict[bytes, bytes]
+
+logger = logging.getLogger(__name__)
+
+_PROTOBUF = "application/x-protobuf"
+_JSON = "application/json"
+_ENCODINGS: dict[str, Encoding] = {_PROTOBUF: "protobuf", _JSON: "json"}
+_INLINE_BYTES = 64 * 1024  # decoding less than this is over sooner than a thread could take it
+_TELL_EVERY_SECONDS = 60.0  # a refusal is logged once per reason and minute, and counted every time
+_WELCOME = (
+    b"Groundwatch collector.\n\n"
+    b"POST /v1/traces    OTLP/HTTP, protobuf or JSON\n"
+    b"POST /v1/feedback  JSON\n"
+    b"GET  /healthz      is the process alive\n"
+    b"GET  /readyz       can it keep what it is sent\n"
+)
+# google.rpc.Code for each HTTP status that is used here.
+_RPC_CODES = {400: 3, 401: 16, 404: 5, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 503: 14}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes = b""
+    content_type: str = _JSON
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def asgi_app(
+    log: SpanLog,
+    limits: Limits,
+    metrics: IntakeMetrics,
+    *,
+    ingest_keys: Sequence[str] = (),
+    now: Callable[[], float] = time.time,
+) -> Receiver:
+    """The ASGI application. *ingest_keys*: SHA-256 hex digests of accepted bearer keys; empty: none is asked for."""
+    return Receiver(log, limits, metrics, ingest_keys, now)
+
+
+class Receiver:
+    """Takes requests for one span log."""
+
+    def __init__(
+        self,
+        log: SpanLog,
+        limits: Limits,
+        metrics: IntakeMetrics,
+        ingest_keys: Sequence[str],
+        now: Callable[[], float],
+    ) -> None:
+        self._log = log
+        self._limits = limits
+        self._metrics = metrics
+        self._digests = [bytes.fromhex(key) for key in ingest_keys]
+        self._now = now
+        self._told_at: dict[Reason, float] = {}
+        self._in_flight = InFlight(limits.max_concurrent_bytes, metrics.bytes_in_flight.set)
+        # Two at a time: what large bodies unpack to is bounded by it, and more would not be faster on one GIL.
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="groundwatch-decode")
+        metrics.bytes_in_flight_max.set(limits.max_concurrent_bytes)
+        metrics.watch(log)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await _respond(send, await self._answer(scope, receive), scope["method"])
+        elif scope["type"] == "lifespan":
+            await _live(receive, send)
+        else:
+            await send({"type": "websocket.close"})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        headers: Headers = dict(scope["headers"])
+        try:
+            return await self._route(scope["method"], scope["path"], headers, receive)
+        except Rejected as rejected:
+            self._note(rejected)
+            return _refusal(rejected, headers)
+
+    def _note(self, rejected: Rejected) -> None:
+        self._metrics.rejected(rejected.reason)
+        moment = self._now()
+        if moment - self._told_at.get(rejected.reason, -_TELL_EVERY_SECONDS) >= _TELL_EVERY_SECONDS:
+            self._told_at[rejected.reason] = moment
+            # Messages about feedback may name a key that a person chose; those go to the sender only.
+            detail = "" if rejected.reason == Reason.BAD_FEEDBACK else rejected.message
+            logger.warning("refused a request (%s, %d) %s", rejected.reason, rejected.status, detail)
+
+    async def _route(self, method: str, path: str, headers: Headers, receive: Receive) -> Answer:
+        if path in ("/v1/traces", "/v1/feedback"):
+            _check_method(method, path, ("POST",))
+            self._check_key(headers)
+            with self._in_flight.hold() as held:
+                take = self._traces if path == "/v1/traces" else self._feedback
+                return await take(headers, receive, held)
+        if path in ("/healthz", "/readyz", "/"):
+            _check_method(method, path, ("GET", "HEAD"))
+            return self._ready() if path == "/readyz" else _text(_WELCOME if path == "/" else b"alive\n")
+        if path in ("/v1/logs", "/v1/metrics"):
+            raise Rejected(
+                Reason.WRONG_SIGNAL, f"{path}: only traces are taken here, at /v1/traces; turn this exporter off", 404
+            )
+        raise Rejected(Reason.NOT_FOUND, f"no such path; accepted: {', '.join(_PATHS)}", 404)
+
+    def _check_key(self, headers: Headers) -> None:
+        if not self._digests:
+            return
+        scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
+        digest = hashlib.sha256(key.strip()).digest()
+        # Every digest is compared, so that the time tells nothing about which one was near.
+        matches = [hmac.compare_digest(digest, known) for known in self._digests]
+        if scheme.lower() != b"bearer" or not any(matches):
+            raise Rejected(
+                Reason.UNAUTHORIZED,
+                "an ingest key is needed: Authorization: Bearer KEY",
+                401,
+                {"www-authenticate": "Bearer"},
+            )
+
+    def _ready(self) -> Answer:
+        trouble = self._log.trouble
+        return _text(f"not ready: {trouble}\n".encode(), 503) if trouble else _text(b"ready\n")
+
+    async def _traces(self, headers: Headers, receive: Receive, held: Held) -> Answer:
+        started = time.perf_counter()
+        encoding = _encoding(headers, _ENCODINGS)
+        raw = await self._read(headers, receive, self._limits.max_compressed_bytes, held)
+        body, decoded = await self._decoded(raw, _is_gzip(headers), encoding)
+        held.add(max(0, len(body) - len(raw)))
+        if decoded.rejected and not decoded.spans:
+            self._metrics.rejected_spans(decoded.rejected)
+            raise Rejected(decoded.first_reason, decoded.rejection_message)
+        if decoded.spans:
+            await self._keep(f"otlp_{encoding}", body)
+        self._metrics.spans(len(decoded.spans), decoded.rejected, decoded.mended)
+        self._metrics.accepted("traces", encoding, len(body), time.perf_counter() - started)
+        return _accepted(decoded, encoding)
+
+    async def _feedback(self, headers: Headers, receive: Receive, held: Held) -> Answer:
+        started = time.perf_counter()
+        _encoding(headers, {_JSON: "json"})
+        most = self._limits.max_feedback_bytes
+        try:
+            raw = await self._read(headers, receive, most, held)
+            body = unpack(raw, most) if _is_gzip(headers) else raw
+        except Rejected as rejected:
+            if rejected.status == 413:
+                raise Rejected(Reason.FEEDBACK_TOO_LARGE, rejected.message, 413) from None
+            raise
+        feedback_id, record = read_feedback(body, self._limits)
+        await self._keep("feedback", record)
+        self._metrics.accepted("feedback", "json", len(body), time.perf_counter() - started)
+        return Answer(202, orjson.dumps({"id": feedback_id, "accepted": True}))
+
+    async def _read(self, headers: Headers, receive: Receive, most: int, held: Held) -> bytes:
+        _is_gzip(headers)  # refuse a coding before its body is read
+        declared = headers.get(b"content-length")
+        return await read_body(receive, declared.decode("latin-1") if declared else None, most, self._limits, held)
+
+    async def _decoded(self, raw: bytes, gzip: bool, encoding: Encoding) -> tuple[bytes, Decoded]:
+        if len(raw) <= _INLINE_BYTES:
+            small = _unpack_if_small(raw) if gzip else raw
+            if small is not None:
+                return small, decode(small, encoding, self._limits)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, self._decode_large, raw, gzip, encoding)
+
+    def _decode_large(self, raw: bytes, gzip: bool, encoding: Encoding) -> tuple[bytes, Decoded]:
+        body = unpack(raw, self._limits.max_decompressed_bytes) if gzip else raw
+        return body, decode(body, encoding, self._limits)
+
+    async def _keep(self, kind: str, body: bytes) -> None:
+        """Return once the span log has *body* on disk."""
+        try:
+            future: Future[int] = self._log.append(kind, body)
+            await asyncio.wrap_future(future)
+        except LogFailed as failed:
+            reason = Reason.LOG_FULL if isinstance(failed, LogFull) else Reason.LOG_FAILED
+            raise Rejected(reason, f"{failed}; send again later", 503, {"retry-after": "5"}) from None
+
+
+_PATHS = ("/v1/traces", "/v1/feedback", "/healthz", "/readyz")
+
+
+def _check_method(method: str, path: str, accepted: tuple[str, ...]) -> None:
+    if method not in accepted:
+        hint = "; traces go to /v1/traces" if path == "/" else ""
+        names = ", ".join(accepted)
+        raise Rejected(
+            Reason.METHOD_NOT_ALLOWED, f"{path}: found {method}, accepted: {names}{hint}", 405, {"allow": names}
+        )
+
+
+def _content_type(headers: Headers) -> str:
+    return headers.get(b"content-type", b"").split(b";", 1)[0].strip().lower().decode("latin-1")
+
+
+def _encoding(headers: Headers, accepted: dict[str, Encoding]) -> Encoding:
+    found = _content_type(headers)
+    if found not in accepted:
+        names = " or ".join(accepted)
+        raise Rejected(Reason.CONTENT_TYPE, f"Content-Type: found {found[:80] or 'none'}, accepted: {names}", 415)
+    return accepted[found]
+
+
+def _is_gzip(headers: Headers) -> bool:
+    found = headers.get(b"content-encoding", b"").strip().lower().decode("latin-1")
+    if found not in ("", "identity", "gzip"):
+        message = f"Content-Encoding: found {found[:80]}, accepted: gzip, or identity"
+        raise Rejected(Reason.CONTENT_ENCODING, message, 415, {"accept-encoding": "gzip, identity"})
+    return found == "gzip"
+
+
+def _unpack_if_small(raw: bytes) -> bytes | None:
+    try:
+        return unpack(raw, 2 * _INLINE_BYTES)
+    except Rejected as rejected:
+        if rejected.reason == Reason.TOO_LARGE:
+            return None
+        raise
+
+
+def _accepted(decoded: Decoded, encoding: Encoding) -> Answer:
+    """An ExportTraceServiceResponse. Mended spans are a warning: nothing rejected, but something to say."""
+    message = decoded.rejection_message or _mended_message(decoded)
+    if encoding == "json":
+        partial = {"rejectedSpans": str(decoded.rejected_spans), "errorMessage": message}
+        return Answer(200, orjson.dumps({"partialSuccess": partial} if message else {}))
+    response = ExportTraceServiceResponse()
+    if message:
+        response.partial_success.rejected_spans = decoded.rejected_spans
+        response.partial_success.error_message = message
+    return Answer(200, response.SerializeToString(), _PROTOBUF)
+
+
+def _mended_message(decoded: Decoded) -> str:
+    return "; ".join(f"{count} spans were kept with {flag}" for flag, count in sorted(decoded.mended.items()))
+
+
+def _refusal(rejected: Rejected, headers: Headers) -> Answer:
+    """A google.rpc.Status in the encoding of the request, as OTLP wants it."""
+    code = _RPC_CODES.get(rejected.status, 2)
+    extra = dict(rejected.headers)
+    if _content_type(headers) == _PROTOBUF:
+        body = Status(code=code, message=rejected.message).SerializeToString()
+        return Answer(rejected.status, body, _PROTOBUF, extra)
+    return Answer(rejected.status, orjson.dumps({"code": code, "message": rejected.message}), _JSON, extra)
+
+
+def _text(body: bytes, status: int = 200) -> Answer:
+    return Answer(status, body, "text/plain; charset=utf-8")
+
+
+async def _respond(send: Send, answer: Answer, method: str) -> None:
+    headers = [
+        (b"content-type", answer.content_type.encode()),
+        (b"content-length", b"%d" % len(answer.body)),
+        (b"x-content-type-options", b"nosniff"),
+        *((name.encode(), value.encode()) for name, value in answer.headers.items()),
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else answer.body})
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
