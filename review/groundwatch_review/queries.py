@@ -1,0 +1,673 @@
+"""Every read that the console makes. Each function takes one connection, so that a page is one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    JSON,
+    Column,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    case,
+    cast,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+)
+
+from groundwatch_collector import ragtrace
+from groundwatch_collector.ragtrace import RagTrace
+from groundwatch_collector.tables import feedback, ledger, sampled_traces, traffic_tally
+from groundwatch_scorer.judgement import AnnotatorKind, Criterion
+from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
+
+from .tables import candidates, reviews
+
+COMPLETED = tuple(str(outcome) for outcome in ragtrace.COMPLETED)
+
+UNCERTAIN_BELOW = 0.6
+"""A fault named with less confidence than this is shown as uncertain in the review queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which traffic a page speaks of."""
+
+    app: str
+    criterion: str = Criterion.ANY_FAILURE.value
+    judge: str = ""  # the identifier of one judge; two judges never share a series
+    since: float | None = None  # Unix seconds, of the trace's start
+    until: float | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppSeen:
+    app: str
+    traces: float
+    last_bucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Sums of one stratum of one version in one stretch of time: what every estimate on a page is added up from."""
+
+    chunk: int  # index of the stretch, from the start of the chart
+    version: str
+    stratum: str
+    traffic: float = 0.0
+    weight: float = 0.0
+    fail_weight: float = 0.0
+    weight_sq: float = 0.0
+    judged: int = 0
+    failed: int = 0
+    not_applicable_weight: float = 0.0
+    missing_weight: float = 0.0
+
+
+def apps(connection: Connection) -> list[AppSeen]:
+    """Apps that have sent anything, the one heard from last first."""
+    last = func.max(traffic_tally.c.bucket_start)
+    rows = connection.execute(
+        select(traffic_tally.c.app, func.sum(traffic_tally.c.traces), last)
+        .group_by(traffic_tally.c.app)
+        .order_by(last.desc(), traffic_tally.c.app)
+    )
+    return [AppSeen(app, traces, bucket) for app, traces, bucket in rows]
+
+
+def judges(connection: Connection, app: str, criterion: str) -> list[str]:
+    """Judges that have given verdicts on *criterion*, the one heard from last first."""
+    last = func.max(verdict_tally.c.bucket_start)
+    rows = connection.execute(
+        select(verdict_tally.c.judge)
+        .where(verdict_tally.c.app == app, verdict_tally.c.criterion == criterion)
+        .group_by(verdict_tally.c.judge)
+        .order_by(last.desc(), func.sum(verdict_tally.c.judged).desc(), verdict_tally.c.judge)
+    )
+    return [judge for (judge,) in rows]
+
+
+def versions(connection: Connection, app: str) -> list[tuple[str, int]]:
+    """Versions of *app* and the bucket in which each was first seen, oldest first."""
+    first = func.min(traffic_tally.c.bucket_start)
+    rows = connection.execute(
+        select(traffic_tally.c.version, first)
+        .where(traffic_tally.c.app == app)
+        .group_by(traffic_tally.c.version)
+        .order_by(first, traffic_tally.c.version)
+    )
+    return [(version, int(start)) for version, start in rows]
+
+
+def _tally_where(table: Any, scope: Scope) -> ColumnElement[bool]:
+    parts = [table.c.app == scope.app]
+    if scope.since is not None:
+        parts.append(table.c.bucket_start >= scope.since)
+    if scope.until is not None:
+        parts.append(table.c.bucket_start < scope.until)
+    if scope.version is not None:
+        parts.append(table.c.version == scope.version)
+    return and_(*parts)
+
+
+def _verdict_where(scope: Scope) -> ColumnElement[bool]:
+    same_series = and_(verdict_tally.c.criterion == scope.criterion, verdict_tally.c.judge == scope.judge)
+    return and_(_tally_where(verdict_tally, scope), same_series)
+
+
+def extent(connection: Connection, scope: Scope) -> tuple[int, int, int] | None:
+    """First and last bucket with traffic and the number of verdicts between them; None without traffic."""
+    first, last = connection.execute(
+        select(func.min(traffic_tally.c.bucket_start), func.max(traffic_tally.c.bucket_start)).where(
+            _tally_where(traffic_tally, scope)
+        )
+    ).one()
+    if first is None:
+        return None
+    judged = connection.execute(select(func.sum(verdict_tally.c.judged)).where(_verdict_where(scope))).scalar()
+    return int(first), int(last), int(judged or 0)
+
+
+def cells(connection: Connection, scope: Scope, *, origin: int, width: int) -> list[Cell]:
+    """Add up traffic and verdicts in stretches of *width* seconds from *origin*, by version and stratum.
+
+    Traffic counts completed requests only: what failed to run or was cancelled could not be judged.
+    """
+    found: dict[tuple[int, str, str], dict[str, Any]] = {}
+    for row in connection.execute(_traffic_by_chunk(scope, origin, width)):
+        found.setdefault((int(row.chunk), row.version, row.stratum), {})["traffic"] = row.traffic
+    for row in connection.execute(_verdicts_by_chunk(scope, origin, width)):
+        sums = {key: value for key, value in row._mapping.items() if key not in ("chunk", "version", "stratum")}
+        found.setdefault((int(row.chunk), row.version, row.stratum), {}).update(sums)
+    return [Cell(*key, **sums) for key, sums in sorted(found.items())]
+
+
+def _chunk(table: Any, origin: int, width: int) -> Any:
+    return ((table.c.bucket_start - literal(origin)) // literal(width)).label("chunk")
+
+
+def _traffic_by_chunk(scope: Scope, origin: int, width: int) -> Select[Any]:
+    table = traffic_tally
+    keys = (_chunk(table, origin, width), table.c.version, table.c.stratum)
+    where = and_(_tally_where(table, scope), table.c.outcome.in_(COMPLETED))
+    return select(*keys, func.sum(table.c.traces).label("traffic")).where(where).group_by("chunk", *keys[1:])
+
+
+_SUMS = ("weight", "fail_weight", "weight_sq", "judged", "failed", "not_applicable_weight", "missing_weight")
+
+
+def _verdicts_by_chunk(scope: Scope, origin: int, width: int) -> Select[Any]:
+    table = verdict_tally
+    keys = (_chunk(table, origin, width), table.c.version, table.c.stratum)
+    sums = [func.sum(table.c[name]).label(name) for name in _SUMS]
+    return select(*keys, *sums).where(_verdict_where(scope)).group_by("chunk", *keys[1:])
+
+
+def outcomes(connection: Connection, scope: Scope) -> dict[str, float]:
+    """Requests by the state that the program recorded, over all traffic."""
+    rows = connection.execute(
+        select(traffic_tally.c.outcome, func.sum(traffic_tally.c.traces))
+        .where(_tally_where(traffic_tally, scope))
+        .group_by(traffic_tally.c.outcome)
+    )
+    return {outcome: float(traces) for outcome, traces in rows}
+
+
+def faults(connection: Connection, scope: Scope) -> list[tuple[str, str, float, int]]:
+    """(version, layer, weight, judged) of the failures whose layer the judge named."""
+    rows = connection.execute(
+        select(
+            fault_tally.c.version,
+            fault_tally.c.layer,
+            func.sum(fault_tally.c.weight),
+            func.sum(fault_tally.c.judged),
+        )
+        .where(_tally_where(fault_tally, scope), fault_tally.c.judge == scope.judge)
+        .group_by(fault_tally.c.version, fault_tally.c.layer)
+    )
+    return [(version, layer, float(weight), int(judged)) for version, layer, weight, judged in rows]
+
+
+def _ledger_where(scope: Scope) -> ColumnElement[bool]:
+    parts = [ledger.c.app == scope.app]
+    if scope.since is not None:
+        parts.append(ledger.c.started_at >= scope.since)
+    if scope.until is not None:
+        parts.append(ledger.c.started_at < scope.until)
+    if scope.version is not None:
+        parts.append(ledger.c.version == scope.version)
+    return and_(*parts)
+
+
+def durations(connection: Connection, scope: Scope, limit: int) -> list[float]:
+    """Durations of the newest *limit* completed requests, sampled or not."""
+    rows = connection.execute(
+        select(ledger.c.duration_seconds)
+        .where(_ledger_where(scope), ledger.c.outcome.in_(COMPLETED), ledger.c.verdict != "skipped")
+        .order_by(ledger.c.started_at.desc())
+        .limit(limit)
+    )
+    return [float(seconds) for (seconds,) in rows]
+
+
+def first_token_times(connection: Connection, scope: Scope, limit: int) -> list[tuple[float, float]]:
+    """(seconds to the first token, weight) of the newest *limit* sampled requests: only those keep their stages."""
+    seconds = _json_number(connection, sampled_traces.c.payload, "time_to_first_token_seconds")
+    rows = connection.execute(
+        select(seconds, sampled_traces.c.inclusion_probability)
+        .join(ledger, ledger.c.trace_id == sampled_traces.c.trace_id)
+        .where(_ledger_where(scope), sampled_traces.c.family == "fast", seconds.is_not(None))
+        .order_by(sampled_traces.c.started_at.desc())
+        .limit(limit)
+    )
+    return [(float(value), 1.0 / probability) for value, probability in rows]
+
+
+def inclusion(connection: Connection, scope: Scope) -> dict[str, tuple[float, float]]:
+    """Lowest and highest inclusion probability that each stratum's traces had."""
+    low, high = func.min(ledger.c.inclusion_probability), func.max(ledger.c.inclusion_probability)
+    rows = connection.execute(
+        select(ledger.c.stratum, low, high)
+        .where(_ledger_where(scope), ledger.c.verdict != "skipped")
+        .group_by(ledger.c.stratum)
+    )
+    return {stratum: (float(least), float(most)) for stratum, least, most in rows}
+
+
+def waiting(connection: Connection, app: str) -> int:
+    """Sampled traces that no judge has finished yet."""
+    states = ("waiting", "leased")
+    where = and_(sampled_traces.c.app == app, sampled_traces.c.state.in_(states))
+    return int(connection.execute(select(func.count()).select_from(sampled_traces).where(where)).scalar_one())
+
+
+def _json_path(connection: Connection, column: Column[Any], *path: str) -> Any:
+    """Text at *path* of a JSON text column, on either database."""
+    if connection.dialect.name == "sqlite":
+        # One odd row must not take the whole list with it.
+        return case((func.json_valid(column) == 1, func.json_extract(column, "$." + ".".join(path))), else_=None)
+    return func.json_extract_path_text(cast(column, JSON), *path)
+
+
+def _json_number(connection: Connection, column: Column[Any], *path: str) -> Any:
+    found = _json_path(connection, column, *path)
+    return found if connection.dialect.name == "sqlite" else cast(found, ledger.c.duration_seconds.type)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFilter:
+    app: str
+    version: str = ""
+    stratum: str = ""
+    outcome: str = ""
+    verdict: str = ""  # pass | fail | not_applicable | unscored | waiting | not_sampled
+    layer: str = ""
+    feedback: str = ""  # positive | negative | neutral
+    since: float | None = None
+    until: float | None = None
+    search: str = ""  # in the question; finds sampled traces only, the ledger keeps no text
+    sort: str = "newest"  # newest | worst
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRow:
+    trace_id: str
+    version: str
+    started_at: float
+    duration_seconds: float
+    outcome: str
+    stratum: str
+    inclusion_probability: float
+    sampled: bool
+    state: str  # of the sampled trace; "" when it was not sampled
+    query: str | None
+    label: str  # newest model verdict on any failure; "" when there is none
+    layer: str
+    decision: str  # of a reviewer
+    sentiment: str  # worst feedback received
+    badness: float
+    reason: str = ""
+
+
+def latest_model_judgement() -> Any:
+    """Condition that joins ``judgements`` to its newest headline verdict by a judge that is not a person."""
+    other = judgements.alias("other")
+    newest = (
+        select(func.max(other.c.id))
+        .where(
+            other.c.trace_id == ledger.c.trace_id,
+            other.c.criterion == Criterion.ANY_FAILURE.value,
+            other.c.annotator_kind != AnnotatorKind.HUMAN.value,
+        )
+        .correlate(ledger)
+        .scalar_subquery()
+    )
+    return judgements.c.id == newest
+
+
+def _has_feedback(sentiment: str) -> ColumnElement[bool]:
+    return exists().where(feedback.c.trace_id == ledger.c.trace_id, feedback.c.sentiment == sentiment)
+
+
+def _badness(confidence: Any) -> Any:
+    """Order of "worst first": failures by the confidence of their fault, then the unscored, then passes."""
+    scored = case(
+        (judgements.c.label == "fail", literal(2.0) + func.coalesce(confidence, 0.5)),
+        (judgements.c.label == "unscored", literal(1.5)),
+        (judgements.c.label == "pass", literal(0.5)),
+        else_=literal(0.0),
+    )
+    complained = case((_has_feedback("negative"), literal(1.0)), else_=literal(0.0))
+    return scored + complained
+
+
+def trace_rows(
+    connection: Connection, wanted: TraceFilter, limit: int, after: tuple[float, float, str] | None = None
+) -> list[TraceRow]:
+    """Up to *limit* traces of the ledger; *after* is (badness, started_at, trace_id) of the last row shown."""
+    layer = _json_path(connection, judgements.c.detail, "fault", "layer")
+    confidence = _json_number(connection, judgements.c.detail, "fault", "confidence")
+    query = _json_path(connection, sampled_traces.c.payload, "query")
+    badness = _badness(confidence) if wanted.sort == "worst" else literal(0.0)
+    rows = connection.execute(
+        select(
+            ledger,
+            sampled_traces.c.state,
+            query.label("query"),
+            func.coalesce(judgements.c.label, "").label("label"),
+            func.coalesce(layer, "").label("layer"),
+            func.coalesce(reviews.c.decision, "").label("decision"),
+            _worst_sentiment().label("sentiment"),
+            badness.label("badness"),
+        )
+        .select_from(_trace_join())
+        .where(_trace_where(wanted, query, layer), _beyond(after, badness), ledger.c.verdict != "skipped")
+        .order_by(badness.desc(), ledger.c.started_at.desc(), ledger.c.trace_id.desc())
+        .limit(limit)
+    )
+    return [_trace_row(row) for row in rows]
+
+
+def _trace_join() -> Any:
+    return (
+        ledger.outerjoin(sampled_traces, sampled_traces.c.trace_id == ledger.c.trace_id)
+        .outerjoin(judgements, latest_model_judgement())
+        .outerjoin(reviews, reviews.c.trace_id == ledger.c.trace_id)
+    )
+
+
+def _worst_sentiment() -> Any:
+    words = ("negative", "neutral", "positive")
+    return case(*((_has_feedback(word), literal(word)) for word in words), else_=literal(""))
+
+
+def _beyond(after: tuple[float, float, str] | None, badness: Any) -> ColumnElement[bool]:
+    if after is None:
+        return true()
+    worst, started_at, trace_id = after
+    same_start = and_(ledger.c.started_at == started_at, ledger.c.trace_id < trace_id)
+    return or_(badness < worst, and_(badness == worst, or_(ledger.c.started_at < started_at, same_start)))
+
+
+def _trace_where(wanted: TraceFilter, query: Any, layer: Any) -> ColumnElement[bool]:
+    parts = [ledger.c.app == wanted.app, _verdict_is(wanted.verdict)]
+    parts += [
+        ledger.c[name] == value for name in ("version", "stratum", "outcome") if (value := getattr(wanted, name))
+    ]
+    if wanted.layer:
+        parts.append(layer == wanted.layer)
+    if wanted.feedback:
+        parts.append(_has_feedback(wanted.feedback))
+    if wanted.since is not None:
+        parts.append(ledger.c.started_at >= wanted.since)
+    if wanted.until is not None:
+        parts.append(ledger.c.started_at < wanted.until)
+    if wanted.search:
+        parts.append(func.lower(query).contains(wanted.search.lower(), autoescape=True))
+    return and_(*parts)
+
+
+def _verdict_is(verdict: str) -> ColumnElement[bool]:
+    if not verdict:
+        return true()
+    if verdict == "not_sampled":
+        return sampled_traces.c.trace_id.is_(None)
+    if verdict == "waiting":
+        return sampled_traces.c.state.in_(("waiting", "leased"))
+    return judgements.c.label == verdict
+
+
+def _trace_row(row: Row[Any]) -> TraceRow:
+    return TraceRow(
+        trace_id=row.trace_id,
+        version=row.version,
+        started_at=row.started_at,
+        duration_seconds=row.duration_seconds,
+        outcome=row.outcome,
+        stratum=row.stratum,
+        inclusion_probability=row.inclusion_probability,
+        sampled=row.state is not None,
+        state=row.state or "",
+        query=row.query,
+        label=row.label,
+        layer=row.layer,
+        decision=row.decision,
+        sentiment=row.sentiment,
+        badness=float(row.badness),
+        reason=row.reason,
+    )
+
+
+def strata_seen(connection: Connection, app: str) -> list[str]:
+    rows = connection.execute(select(traffic_tally.c.stratum).where(traffic_tally.c.app == app).distinct())
+    return sorted(stratum for (stratum,) in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgementRow:
+    id: int
+    criterion: str
+    label: str
+    score: float | None
+    explanation: str
+    annotator_kind: str
+    identifier: str
+    judged_at: float
+    cost_usd: float | None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackRow:
+    name: str
+    sentiment: str
+    score: float | None
+    label: str
+    comment: str
+    received_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRow:
+    decision: str
+    fault_layer: str
+    note: str
+    reviewer: str
+    reviewed_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRecord:
+    """Everything that is stored of one trace. ``trace`` is None when it was counted but not sampled."""
+
+    row: TraceRow
+    app: str
+    decided_at: float
+    epoch: str
+    adjusted_count: float
+    family: str
+    trace: RagTrace | None
+    judgements: tuple[JudgementRow, ...]
+    feedback: tuple[FeedbackRow, ...]
+    review: ReviewRow | None
+    candidate_id: str  # "" when there is none
+
+    @property
+    def headline(self) -> JudgementRow | None:
+        """The newest verdict on any failure by a judge that is not a person."""
+        wanted = (j for j in self.judgements if j.criterion == Criterion.ANY_FAILURE.value)
+        return next((j for j in wanted if j.annotator_kind != AnnotatorKind.HUMAN.value), None)
+
+
+def trace(connection: Connection, trace_id: str) -> TraceRecord | None:
+    """Read one trace with all that was said of it, newest judgement first; None when the ledger does not know it."""
+    confidence = _json_number(connection, judgements.c.detail, "fault", "confidence")
+    row = connection.execute(
+        select(
+            ledger,
+            sampled_traces.c.state,
+            sampled_traces.c.payload,
+            sampled_traces.c.family,
+            _json_path(connection, sampled_traces.c.payload, "query").label("query"),
+            func.coalesce(judgements.c.label, "").label("label"),
+            func.coalesce(_json_path(connection, judgements.c.detail, "fault", "layer"), "").label("layer"),
+            func.coalesce(reviews.c.decision, "").label("decision"),
+            _worst_sentiment().label("sentiment"),
+            _badness(confidence).label("badness"),
+        )
+        .select_from(_trace_join())
+        .where(ledger.c.trace_id == trace_id)
+    ).one_or_none()
+    if row is None:
+        return None
+    return TraceRecord(
+        row=_trace_row(row),
+        app=row.app,
+        decided_at=row.decided_at,
+        epoch=row.epoch,
+        adjusted_count=row.adjusted_count,
+        family=row.family or "",
+        trace=None if row.payload is None else ragtrace.from_json(row.payload),
+        judgements=_judgements(connection, trace_id),
+        feedback=_feedback(connection, trace_id),
+        review=_review(connection, trace_id),
+        candidate_id=candidate_of(connection, trace_id),
+    )
+
+
+def _judgements(connection: Connection, trace_id: str) -> tuple[JudgementRow, ...]:
+    columns = [c for c in judgements.c if c.name not in ("trace_id", "detail")]
+    rows = connection.execute(
+        select(*columns, judgements.c.detail)
+        .where(judgements.c.trace_id == trace_id)
+        .order_by(judgements.c.judged_at.desc(), judgements.c.id.desc())
+    )
+    return tuple(JudgementRow(**{**row._mapping, "detail": read_detail(row.detail)}) for row in rows)
+
+
+def read_detail(text: str) -> Mapping[str, Any]:
+    """JSON object of a judgement; empty when it is not one (a page must not fail on one odd row)."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _feedback(connection: Connection, trace_id: str) -> tuple[FeedbackRow, ...]:
+    columns = [feedback.c[name] for name in FeedbackRow.__dataclass_fields__]
+    rows = connection.execute(
+        select(*columns).where(feedback.c.trace_id == trace_id).order_by(feedback.c.received_at)
+    )
+    return tuple(FeedbackRow(**row._mapping) for row in rows)
+
+
+def _review(connection: Connection, trace_id: str) -> ReviewRow | None:
+    columns = [reviews.c[name] for name in ReviewRow.__dataclass_fields__]
+    row = connection.execute(select(*columns).where(reviews.c.trace_id == trace_id)).one_or_none()
+    return None if row is None else ReviewRow(**row._mapping)
+
+
+def candidate_of(connection: Connection, trace_id: str) -> str:
+    """Identifier of the candidate made from *trace_id*, or ""."""
+    found = connection.execute(select(candidates.c.candidate_id).where(candidates.c.trace_id == trace_id)).scalar()
+    return found or ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueItem:
+    trace_id: str
+    started_at: float
+    version: str
+    query: str | None
+    why: tuple[str, ...]  # failed_and_complained | failed | complained | uncertain
+    layer: str
+    confidence: float | None
+
+
+def review_queue(connection: Connection, app: str, limit: int) -> list[QueueItem]:
+    """What a person should look at, most telling first: judged failures with a complaint, then failures by
+    confidence, then complaints that the judge passed, then what the judge could not tell."""
+    layer = _json_path(connection, judgements.c.detail, "fault", "layer")
+    confidence = _json_number(connection, judgements.c.detail, "fault", "confidence")
+    failed, complained = judgements.c.label == "fail", _has_feedback("negative")
+    order = _queue_order(failed, complained, confidence)
+    rows = connection.execute(
+        select(
+            ledger.c.trace_id,
+            ledger.c.started_at,
+            ledger.c.version,
+            _json_path(connection, sampled_traces.c.payload, "query").label("query"),
+            func.coalesce(judgements.c.label, "").label("label"),
+            complained.label("complained"),
+            func.coalesce(layer, "").label("layer"),
+            confidence.label("confidence"),
+        )
+        .select_from(_trace_join())
+        .where(_needs_review(app))
+        .order_by(order, func.coalesce(confidence, 0.5).desc(), ledger.c.started_at.desc(), ledger.c.trace_id)
+        .limit(limit)
+    )
+    return [_queue_item(row) for row in rows]
+
+
+def _needs_review(app: str) -> ColumnElement[bool]:
+    worth = or_(judgements.c.label.in_(("fail", "unscored")), _has_feedback("negative"))
+    finished = sampled_traces.c.state.in_(("judged", "unscored"))
+    return and_(ledger.c.app == app, finished, worth, reviews.c.trace_id.is_(None))
+
+
+def _queue_order(failed: Any, complained: Any, confidence: Any) -> Any:
+    sure = func.coalesce(confidence, 0.0) >= UNCERTAIN_BELOW
+    return case((and_(failed, complained), 0), (and_(failed, sure), 1), (complained, 2), (failed, 3), else_=4)
+
+
+def _queue_item(row: Row[Any]) -> QueueItem:
+    return QueueItem(row.trace_id, row.started_at, row.version, row.query, _why(row), row.layer, row.confidence)
+
+
+def _why(row: Row[Any]) -> tuple[str, ...]:
+    failed = row.label == "fail"
+    reasons = []
+    if failed:
+        reasons.append("failed" if (row.confidence or 0.0) >= UNCERTAIN_BELOW else "failed_unsure")
+    if row.complained:
+        reasons.append("complained" if failed else "complained_but_passed")
+    if row.label == "unscored":
+        reasons.append("unscored")
+    return tuple(reasons)
+
+
+def review_queue_size(connection: Connection, app: str) -> int:
+    where = _needs_review(app)
+    return int(connection.execute(select(func.count()).select_from(_trace_join()).where(where)).scalar_one())
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRow:
+    candidate_id: str
+    trace_id: str
+    redaction_status: str
+    redaction_confirmed: bool
+    created_at: float
+    updated_at: float
+    exported_at: float | None
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+
+def candidate_rows(connection: Connection, limit: int) -> list[CandidateRow]:
+    """Candidates, those that wait for a person first, then the newest."""
+    rows = connection.execute(
+        select(candidates)
+        .order_by(candidates.c.redaction_confirmed, candidates.c.created_at.desc(), candidates.c.candidate_id)
+        .limit(limit)
+    )
+    return [_candidate_row(row) for row in rows]
+
+
+def candidate(connection: Connection, candidate_id: str) -> CandidateRow | None:
+    row = connection.execute(select(candidates).where(candidates.c.candidate_id == candidate_id)).one_or_none()
+    return None if row is None else _candidate_row(row)
+
+
+def _candidate_row(row: Row[Any]) -> CandidateRow:
+    return CandidateRow(**{**row._mapping, "document": read_detail(row.document)})
+
+
+def sampled_exists(connection: Connection, trace_id: str) -> bool:
+    """Whether the full trace was kept, so that it can be reviewed."""
+    return (
+        connection.execute(select(sampled_traces.c.trace_id).where(sampled_traces.c.trace_id == trace_id)).first()
+        is not None
+    )
