@@ -1,0 +1,139 @@
+"""Names of persons, by context only. No model is loaded: most names in free text stay, and a person must look.
+
+Two kinds of evidence count: a phrase that announces a name ("my name is", 我叫, Dr., 先生), and in Chinese a surname
+followed by two characters that people are often given. Everything else is the residual risk that the docs state.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from groundwatch_review.redaction.rules import Rule, by_rules
+from groundwatch_review.redaction.views import View
+
+_CAP: Final = r"[A-Z\u00c0-\u00de][A-Za-z\u00c0-\u024f'’\-]{1,24}"
+_FULL: Final = rf"{_CAP}(?: (?:[A-Z]\. )?{_CAP}){{0,2}}"
+_TWO: Final = rf"{_CAP} (?:[A-Z]\. )?{_CAP}"
+
+_NOT_NAMES: Final = frozenset(
+    [
+        "The",
+        "This",
+        "That",
+        "There",
+        "Where",
+        "What",
+        "When",
+        "Who",
+        "Why",
+        "How",
+        "Yes",
+        "No",
+        "Not",
+        "And",
+        "But",
+        "If",
+        "Is",
+        "Are",
+        "Was",
+        "In",
+        "On",
+        "At",
+        "It",
+        "You",
+        "We",
+        "They",
+        "Please",
+        "Sorry",
+        "Thanks",
+        "Hello",
+        "Hi",
+        "Dear",
+        "Error",
+        "True",
+        "False",
+        "None",
+        "Not",
+    ]
+)
+
+
+def _named(match: re.Match[str], _view: View) -> bool:
+    return match.group(1).split(" ")[0] not in _NOT_NAMES
+
+
+_ENGLISH: Final = (
+    Rule(
+        "PERSON",
+        re.compile(rf"(?<![A-Za-z])(?i:mr|mrs|ms|miss|dr|prof|professor|sir|madam)\.? ({_FULL})"),
+        view="folded",
+        group=1,
+    ),
+    Rule(
+        "PERSON",
+        re.compile(
+            rf"""(?<![A-Za-z])(?i:name)(?:["']?\s?[:=]\s?["']?| (?:is|was|to|on card|on the card)[:]? )({_FULL})"""
+        ),
+        view="folded",
+        group=1,
+        accepts=_named,
+    ),
+    Rule(
+        "PERSON",
+        re.compile(rf"(?<![A-Za-z])(?:my|her|his|their|maiden|partner's|customer) (?i:name) ({_TWO})"),
+        group=1,
+    ),
+    Rule(
+        "PERSON",
+        re.compile(rf"(?<![A-Za-z])(?:I'm|I am|[Tt]his is|calls? me|named) ({_TWO})"),
+        view="folded",
+        group=1,
+        accepts=_named,
+    ),
+    Rule(
+        "PERSON",
+        re.compile(
+            rf"(?<![A-Za-z])(?i:contact|patient|applicant|holder|employee|customer|guardian|spouse|driver|owner|"
+            rf"signed by|regards|sincerely|attn|cardholder|beneficiary|recipient)[,:]?\s{{1,2}}({_TWO})"
+        ),
+        view="folded",
+        group=1,
+        accepts=_named,
+    ),
+    Rule("PERSON", re.compile(rf"({_TWO}) <[^<>@\s]{{1,64}}@"), view="folded", group=1, needs=("@",)),
+)
+
+_SURNAMES: Final = (
+    "王李张刘陈杨赵黄周吴徐孙胡朱高林何郭马罗梁宋郑谢韩唐冯于董萧程曹袁邓许傅沈曾彭吕苏卢蒋蔡贾丁魏薛叶阎余潘杜戴夏钟汪田"
+    "任姜范方石姚谭廖邹熊金陆郝孔白崔康毛邱秦江史顾侯邵孟龙万段雷钱汤尹黎易常武乔贺赖龚文"
+)
+_DOUBLE: Final = "欧阳|上官|司马|诸葛|东方|皇甫|尉迟|公孙|慕容|令狐|夏侯|司徒|端木|南宫"
+_SURNAME: Final = rf"(?:{_DOUBLE}|[{_SURNAMES}])"
+# Characters that are common in given names and rare right after a surname character in ordinary words.
+_GIVEN: Final = (
+    "伟芳娜敏静丽强磊军洋勇艳杰娟涛超霞刚桂英华玉兰梅琴红玲鹏辉慧婷雪琳浩宇轩然涵欣怡梓晨子雨佳琪志建国明俊峰波斌"
+    "淑珍秀莲凤洁莉飞龙鑫旭阳博豪思诗悦婉萱瑶颖楠璐倩薇蕾晓小海燕永健文雅芬蓉彤昊睿哲瀚毅翔凯泽嘉诚彬"
+)
+_FUNCTION: Final = "的了在是和与说也已想要有于被把给从对向来去到还就都很及或将办致反没收登申"
+_NAME: Final = rf"({_SURNAME} ?[\u4e00-\u9fff](?:[\u4e00-\u9fff](?<![{_FUNCTION}]))?)"
+_HONORIFIC: Final = (
+    r"(?:先生|女士|小姐|太太|经理|老师|医生|律师|师傅|主任|同学|阿姨|教授|总(?![额计数量体是之共结部会]))"
+)
+
+_CHINESE: Final = (
+    Rule("PERSON", re.compile(rf"({_SURNAME}(?:[\u4e00-\u9fff]{{1,2}})?)(?={_HONORIFIC})"), view="folded", group=1),
+    Rule(
+        "PERSON",
+        re.compile(
+            r"(?:我叫|我是|名叫|姓名|户名|收件人|收货人|联系人|持卡人|车主|持照人|受益人|审批人|申请人|投保人|经办人|负责人|"
+            r"法定代表人|患者|客户|甲方|乙方|居民|爱人|妻子|丈夫|同事)"
+            rf"""[是为:\s"'|,]{{0,4}}{_NAME}(?![司品店])"""
+        ),
+        view="folded",
+        group=1,
+    ),
+    Rule("PERSON", re.compile(rf"(?:{_SURNAME}) ?[{_GIVEN}]{{2}}"), view="folded"),
+)
+
+NAMES: Final = by_rules("names", "1", (*_ENGLISH, *_CHINESE))
