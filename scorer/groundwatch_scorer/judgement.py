@@ -78,6 +78,7 @@ class ClaimVerdict:
     unsupported_probability: float  # in [0, 1]
     reason: str = ""  # closed set per judge, e.g. "number_conflict", "low_overlap"
     evidence: tuple[Evidence, ...] = ()
+    note: str = ""  # the judge's own words, where it has any: text of a model, to be shown as text only
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,218 @@
+"""One question to an OpenAI-compatible endpoint, whatever dialect it speaks; every trouble becomes a reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any
+
+import openai
+
+from groundwatch_scorer.llm_endpoint import EndpointRefused
+from groundwatch_scorer.llm_reply import SCHEMA, SCHEMA_NAME
+
+Message = Mapping[str, str]
+
+_MOST_BYTES = 2 * 1024 * 1024  # of a reply; a judgement is a few kilobytes
+_MOST_STEPS = 6  # form twice, seed, temperature, max_tokens, and the call that is accepted
+_FAILURES_TO_PAUSE = 3
+_LONGEST_PAUSE_SECONDS = 300.0
+
+_BY_STATUS = {
+    400: "bad_request",
+    401: "not_authorised",
+    403: "not_authorised",
+    404: "not_found",
+    408: "timeout",
+    413: "bad_request",
+    422: "bad_request",
+    429: "rate_limited",
+}
+_PAUSING = frozenset({"timeout", "unreachable", "server_error", "rate_limited", "not_authorised", "endpoint_refused"})
+
+
+class Unanswered(Exception):
+    """No usable reply; ``reason`` is from the closed set of docs/judging.md. Holds no text of the trace."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    text: str
+    input_tokens: int
+    output_tokens: int
+    cut: bool  # the model ran out of tokens
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """What the endpoint is known to accept. Starts at everything; steps down when a parameter is refused."""
+
+    form: int = 0  # 0 json_schema, 1 json_object, 2 plain text
+    temperature: bool = True
+    seed: bool = True
+    tokens_name: str = "max_tokens"
+
+
+class Chat:
+    """Asks one model, remembers what its endpoint accepts, and leaves it alone for a while when it is down."""
+
+    def __init__(
+        self,
+        client: openai.OpenAI,
+        model: str,
+        *,
+        timeout_seconds: float,
+        pause_seconds: float,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._client = client
+        self._model = model
+        self._timeout = timeout_seconds
+        self._first_pause = pause_seconds
+        self._clock = clock
+        self._dialect = _Dialect()
+        self._failures = 0
+        self._paused_until = 0.0
+
+    def ask(self, system: str, messages: Sequence[Message], max_tokens: int) -> Reply:
+        """Return the model's reply, or raise :class:`Unanswered`."""
+        if self._clock() < self._paused_until:
+            raise Unanswered("endpoint_paused")
+        try:
+            reply = self._ask(system, messages, max_tokens)
+        except Unanswered as trouble:
+            self._count(trouble.reason)
+            raise
+        self._failures = 0
+        return reply
+
+    def _ask(self, system: str, messages: Sequence[Message], max_tokens: int) -> Reply:
+        dialect = self._dialect
+        for _ in range(_MOST_STEPS):
+            try:
+                body = self._send(dialect, system, messages, max_tokens)
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                simpler = _simpler(dialect, f"{error.message} {error.param} {error.body}".lower())
+                if simpler is None:
+                    break
+                dialect = simpler
+            except (openai.APIError, EndpointRefused, OSError) as error:
+                raise Unanswered(_reason(error)) from error
+            else:
+                self._dialect = dialect  # only what has worked is remembered
+                return _reply(body)
+        raise Unanswered("bad_request")
+
+    def _send(self, dialect: _Dialect, system: str, messages: Sequence[Message], max_tokens: int) -> bytes:
+        if dialect.form > 0:
+            system = f"{system}\nThe JSON Schema of the reply:\n{json.dumps(SCHEMA)}\n"
+        parameters: dict[str, Any] = {
+            "model": self._model,
+            "messages": [{"role": "system", "content": system}, *messages],
+            dialect.tokens_name: max_tokens,
+            "timeout": self._timeout,
+        }
+        if dialect.temperature:
+            parameters["temperature"] = 0
+        if dialect.seed:
+            parameters["seed"] = 1
+        if dialect.form == 0:
+            schema = {"name": SCHEMA_NAME, "strict": True, "schema": SCHEMA}
+            parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif dialect.form == 1:
+            parameters["response_format"] = {"type": "json_object"}
+        # Streamed as bytes, because the client's own timeout is per read: a reply that drips would hold us for ever.
+        with self._client.chat.completions.with_streaming_response.create(**parameters) as response:
+            return self._read(response.iter_bytes())
+
+    def _read(self, parts: Iterator[bytes]) -> bytes:
+        deadline = self._clock() + self._timeout
+        body = bytearray()
+        while True:
+            try:
+                part = next(parts, None)
+            except Exception as error:  # the HTTP library's own errors: which library, the openai package decides
+                reason = "timeout" if type(error).__name__.endswith("Timeout") else "unreachable"
+                raise Unanswered(reason) from error
+            if part is None:
+                return bytes(body)
+            body += part
+            if len(body) > _MOST_BYTES:
+                raise Unanswered("bad_reply")
+            if self._clock() > deadline:
+                raise Unanswered("timeout")
+
+    def _count(self, reason: str) -> None:
+        """Three failures of the endpoint in a row open a pause, twice as long after each further one."""
+        if reason not in _PAUSING:
+            self._failures = 0
+            return
+        self._failures += 1
+        if self._failures >= _FAILURES_TO_PAUSE:
+            pause = self._first_pause * 2 ** (self._failures - _FAILURES_TO_PAUSE)
+            self._paused_until = self._clock() + min(_LONGEST_PAUSE_SECONDS, pause)
+
+
+def _simpler(dialect: _Dialect, message: str) -> _Dialect | None:
+    """The next thing to leave out: the parameter that the message names, else one step of the form."""
+    if "seed" in message and dialect.seed:
+        return replace(dialect, seed=False)
+    if "temperature" in message and dialect.temperature:
+        return replace(dialect, temperature=False)
+    if "max_completion_tokens" in message and dialect.tokens_name == "max_tokens":
+        return replace(dialect, tokens_name="max_completion_tokens")
+    return replace(dialect, form=dialect.form + 1) if dialect.form < 2 else None
+
+
+def _reason(error: Exception) -> str:
+    # Whether the client wraps what the guard of the endpoint raises depends on its version.
+    if isinstance(error, EndpointRefused) or isinstance(error.__cause__, EndpointRefused):
+        return "endpoint_refused"
+    if isinstance(error, openai.APITimeoutError):
+        return "timeout"
+    if isinstance(error, (openai.APIConnectionError, OSError)):
+        return "unreachable"
+    if isinstance(error, openai.APIStatusError):
+        if error.status_code in _BY_STATUS:
+            return _BY_STATUS[error.status_code]
+        return "server_error" if error.status_code >= 500 else "endpoint_refused"  # a redirect, or another 4xx
+    return "bad_reply"
+
+
+def _reply(body: bytes) -> Reply:
+    """Read the parts that are needed, believing none of their types."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Unanswered("bad_reply") from None
+    choice = _first(_get(document, "choices"))
+    message = _get(choice, "message")
+    text = _get(message, "content")
+    finish = _get(choice, "finish_reason")
+    if finish == "content_filter" or (not text and _get(message, "refusal")):
+        raise Unanswered("model_refused")
+    if not isinstance(text, str):
+        raise Unanswered("bad_reply")
+    usage = _get(document, "usage")
+    return Reply(
+        text, _count_of(usage, "prompt_tokens"), _count_of(usage, "completion_tokens"), cut=finish == "length"
+    )
+
+
+def _get(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and value else None
+
+
+def _count_of(usage: Any, key: str) -> int:
+    value = _get(usage, key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
