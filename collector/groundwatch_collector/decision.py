@@ -40,14 +40,14 @@ class DecideConfig:
     idle_seconds: float = 30.0  # without a root: decide after this long without a new span
     max_age_seconds: float = 600.0  # decide at the latest this long after the first span
     max_pending_bytes: int = 256 * 1024 * 1024  # of all undecided traces; above it the oldest are decided early
-    max_pending_spans: int = 500_000
+    max_pending_spans: int = 500_000  # of all undecided traces; above it the oldest are decided early
     max_spans_per_trace: int = 2_000  # further spans of a trace are counted, not kept
-    max_bytes_per_trace: int = 8 * 1024 * 1024
+    max_bytes_per_trace: int = 8 * 1024 * 1024  # likewise
     rates: Mapping[str, float] = field(default_factory=lambda: dict(DEFAULT_RATES))  # stratum -> chance in (0, 1]
     # Quantiles 60, 85 and 95 % of the score of faithful answers in public English and Chinese data, rounded.
     cut_1: float = 0.32  # score from here on is normal_b1
-    cut_2: float = 0.58
-    cut_3: float = 0.77
+    cut_2: float = 0.58  # score from here on is normal_b2
+    cut_3: float = 0.77  # score from here on is normal_b3
     cuts_version: str = "1"  # change it with the cuts: it is part of the epoch's id
     salt_version: int = 1  # change it with the salt
     bucket_seconds: int = 60  # step of time of the tallies; the scorer must use the same
@@ -55,7 +55,7 @@ class DecideConfig:
     future_seconds: float = 3600.0  # a trace that starts further ahead of its receipt has a wrong clock
     dead_letter_body_bytes: int = 65_536  # larger bodies are kept in the span log only
     position_interval_seconds: float = 1.0  # how often a position alone is worth a transaction
-    trim_interval_seconds: float = 30.0
+    trim_interval_seconds: float = 30.0  # how often segments beyond age or bytes are looked for
     label_limit: int = 50  # values per metric label; more become __other__
 
     def __post_init__(self) -> None:

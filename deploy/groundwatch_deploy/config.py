@@ -99,11 +99,12 @@ class ServerConfig:
     database_url: str = ""  # empty: SQLite in data_directory
     ingest_host: str = "127.0.0.1"  # another address needs ingest_key_sha256
     ingest_port: int = 4318  # the OTLP/HTTP default
+    ingest_key_sha256: tuple[str, ...] = ()  # SHA-256 (hex) of each accepted bearer key; empty: no key is asked for
     console_host: str = "127.0.0.1"  # the console has no login yet: only loopback is accepted
-    console_port: int = 4390
-    metrics_host: str = "127.0.0.1"
-    metrics_port: int = 4391
-    log_segment_bytes: int = 64 * 1024 * 1024
+    console_port: int = 4390  # 0: any free one
+    metrics_host: str = "127.0.0.1"  # metrics hold no text, so another address is accepted
+    metrics_port: int = 4391  # 0: any free one
+    log_segment_bytes: int = 64 * 1024 * 1024  # size of one file of the span log
     log_max_bytes: int = 8 * 1024 * 1024 * 1024  # span log bound; full = 503 with Retry-After
     log_max_age_seconds: float = 14 * 86400.0  # raw traces are kept this long for late feedback
     log_group_seconds: float = 0.005  # how long an acknowledgement may wait to share one fsync
@@ -113,6 +114,10 @@ class ServerConfig:
             port = getattr(self, name)
             if not 0 <= port <= 65535:
                 raise ConfigError(f"server.{name}: {port} is not a port; accepted: 0 (any free one) to 65535")
+        if any(len(digest) != 64 or set(digest) - set("0123456789abcdef") for digest in self.ingest_key_sha256):
+            raise ConfigError(
+                "server.ingest_key_sha256: not a SHA-256 digest; accepted: 64 lowercase hex digits each"
+            )
 
     @property
     def url(self) -> str:
@@ -125,12 +130,14 @@ class JudgeConfig:
 
     llm_model: str = ""  # empty: no LLM judge
     llm_base_url: str = ""  # empty: the OpenAI default
-    llm_timeout_seconds: float = 30.0
+    llm_timeout_seconds: float = 30.0  # for one call
     llm_input_usd_per_million_tokens: float = -1.0  # negative: unknown; a money budget then stops the judge
-    llm_output_usd_per_million_tokens: float = -1.0
+    llm_output_usd_per_million_tokens: float = -1.0  # likewise
     llm_budget_usd_per_day: float = 0.0  # 0: no money budget
-    lease_seconds: float = 60.0
-    batch: int = 16
+    llm_allow_private_network: bool = False  # whether llm_base_url may be in a private network; loopback always may
+    llm_send_unredacted: bool = False  # true: the model sees traces as they are, personal data included
+    lease_seconds: float = 300.0  # a claimed trace goes back to the queue after this long without a verdict
+    batch: int = 16  # traces claimed at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,151 @@
+"""The `groundwatch` command: results on stdout, the rest on stderr; exit 0 done, 1 failed, 2 misused."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+DONE, FAILED, MISUSED = 0, 1, 2
+
+
+class Misused(Exception):
+    """The command line or the configuration cannot be used; the message says what is accepted."""
+
+
+class Failed(Exception):
+    """The command was understood but did not succeed; the message says why."""
+
+
+def say(text: str) -> None:
+    """Progress and remarks go to stderr, so that stdout holds results only."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def emit(result: Any, as_json: bool, text: Callable[[], str]) -> None:
+    """Print a result: one JSON line, or the text for people."""
+    print(json.dumps(result, ensure_ascii=False, allow_nan=False) if as_json else text(), flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        module, function = arguments.run.rsplit(".", 1)
+        command = getattr(_load(module, arguments.extra), function)
+        return int(command(arguments) or DONE)
+    except Misused as error:
+        say(f"groundwatch: {error}")
+        return MISUSED
+    except Failed as error:
+        say(f"groundwatch: {error}")
+        return FAILED
+    except KeyboardInterrupt:
+        say("groundwatch: interrupted")
+        return FAILED
+    except BrokenPipeError:
+        return FAILED
+
+
+def _load(module: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(f"groundwatch_deploy.{module}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("groundwatch"):
+            raise
+        raise Failed(f'{error.name} is not installed; run: pip install "groundwatch[{extra}]"') from error
+
+
+def _version() -> str:
+    try:
+        return version("groundwatch")
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="groundwatch",
+        description="How good are the answers of your RAG application right now, why do they fail, "
+        "and which failures become test cases.",
+        epilog="exit codes: 0 done, 1 failed, 2 misused",
+    )
+    parser.add_argument("--version", action="version", version=f"groundwatch {_version()}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in (_serve, _demo, _replay, _ledger, _calibrate, _redact, _export):
+        add(commands)
+    return parser
+
+
+def _command(commands: Any, name: str, run: str, text: str, extra: str = "monitor") -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    command.set_defaults(run=run, extra=extra)
+    command.add_argument("--json", action="store_true", help="print the result as one JSON line")
+    return command
+
+
+def _with_server_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--config", type=Path, metavar="FILE", help="groundwatch.toml (default: built-in defaults)")
+    command.add_argument("--data-dir", type=Path, metavar="DIR", help="where the span log and the database live")
+
+
+def _serve(commands: Any) -> None:
+    command = _command(commands, "serve", "serve.command", "run the monitor, all in one process")
+    _with_server_options(command)
+    for port, text in (("ingest", "OTLP/HTTP"), ("console", "the console"), ("metrics", "Prometheus metrics")):
+        command.add_argument(f"--{port}-port", type=int, metavar="PORT", help=f"port of {text}; 0 takes any free one")
+    command.add_argument("--check", action="store_true", help="check the configuration and stop")
+
+
+def _demo(commands: Any) -> None:
+    text = "a real RAG app, a bad deploy, and what Groundwatch says of it"
+    command = _command(commands, "demo", "demo_command.command", text, "demo")
+    command.add_argument("--headless", action="store_true", help="no console; run the story and stop")
+    command.add_argument("--incident", metavar="NAME", help="rerank-cut, invented-numbers or over-refusal")
+    command.add_argument("--seed", type=int, default=7, help="of the demo's traffic (default 7)")
+    command.add_argument("--healthy-requests", type=int, metavar="N", help="requests before the bad deploy")
+    command.add_argument("--incident-requests", type=int, metavar="N", help="requests after it")
+    command.add_argument("--console-port", type=int, default=4390, metavar="PORT")
+    command.add_argument("--data-dir", type=Path, metavar="DIR", help="keep the data here (default: temporary)")
+    command.add_argument("--llm", action="store_true", help="answer with the model at OPENAI_BASE_URL")
+
+
+def _replay(commands: Any) -> None:
+    text = "read recorded OTLP (JSON lines of the Collector's file exporter, or protobuf) through the whole monitor"
+    command = _command(commands, "replay", "replay.command", text)
+    command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="*.jsonl, *.json or *.pb, also .gz")
+    _with_server_options(command)
+
+
+def _ledger(commands: Any) -> None:
+    text = "account for every trace: received = judged + not sampled + skipped + waiting + lost"
+    _with_server_options(_command(commands, "ledger", "ledger_report.command", text))
+
+
+def _calibrate(commands: Any) -> None:
+    command = _command(commands, "calibrate", "calibrate.command", "measure a judge against labelled data")
+    command.add_argument("--data", type=Path, required=True, metavar="FILE", help="labelled cases, *.jsonl[.gz]")
+    command.add_argument("--judge", choices=("local", "llm"), default="local")
+    command.add_argument("--config", type=Path, metavar="FILE", help="groundwatch.toml with [judge] for --judge llm")
+
+
+def _redact(commands: Any) -> None:
+    command = _command(commands, "redact", "redact.command", "redact a text or JSON file, or measure the redaction")
+    command.add_argument("file", nargs="?", type=Path, metavar="FILE")
+    command.add_argument("--evaluate", type=Path, metavar="FILE", help="labelled rows, *.jsonl or *.jsonl.gz")
+
+
+def _export(commands: Any) -> None:
+    text = "write the confirmed, redacted candidates as JSON lines"
+    command = _command(commands, "export", "export_command.command", text)
+    command.add_argument("file", type=Path, metavar="FILE")
+    _with_server_options(command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""`groundwatch export`: the confirmed, redacted candidates as JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+from pathlib import Path
+
+from groundwatch_collector.storage import open_engine
+from groundwatch_deploy import migrations
+from groundwatch_deploy.cli import Misused, emit
+from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.settings import load
+from groundwatch_review.candidates import CandidatePolicy
+from groundwatch_review.desk import Refused
+from groundwatch_review.export import ExportReport, export_jsonl
+
+
+def command(arguments: argparse.Namespace) -> int:
+    """Write the file and its manifest; what is held back is counted by reason."""
+    try:
+        settings = load(arguments.config, data_directory=arguments.data_dir)
+        if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
+            raise ConfigError(f"{settings.server.data_directory}: no database here; give --data-dir")
+        report = _export(settings.server.url, arguments.file, settings.candidates)
+    except (ConfigError, Refused) as error:
+        raise Misused(str(error)) from error
+    emit(dataclasses.asdict(report), arguments.json, lambda: _text(report, arguments.file))
+    return 0
+
+
+def _export(url: str, path: Path, policy: CandidatePolicy) -> ExportReport:
+    engine = open_engine(url)
+    try:
+        migrations.upgrade(engine)
+        return export_jsonl(engine, path, time.time(), policy=policy)
+    finally:
+        engine.dispose()
+
+
+def _text(report: ExportReport, path: Path) -> str:
+    held = ", ".join(f"{count} {reason}" for reason, count in sorted(report.held.items())) or "none"
+    return f"{report.written} candidates written to {path}; held back: {held}"

@@ -1,0 +1,252 @@
+"""The whole monitor in one process: receiver, pipeline, scorer, console and metrics, each in its own thread."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+import prometheus_client
+from prometheus_client import CollectorRegistry
+from sqlalchemy import Engine
+
+from groundwatch_alerts.estimate_metrics import TallyCollector
+from groundwatch_collector.intake_metrics import IntakeMetrics
+from groundwatch_collector.pipeline import Pipeline
+from groundwatch_collector.receiver import asgi_app
+from groundwatch_collector.spanlog import SpanLog
+from groundwatch_collector.storage import open_engine
+from groundwatch_collector.traffic_metrics import TrafficMetrics
+from groundwatch_deploy import migrations
+from groundwatch_deploy.cli import Misused, emit, say
+from groundwatch_deploy.config import ConfigError, JudgeConfig, Secret, Secrets, load_secrets
+from groundwatch_deploy.servers import HttpServer, bind, is_loopback
+from groundwatch_deploy.servers import url_of as _url
+from groundwatch_deploy.settings import Settings, load
+from groundwatch_review.console import console_app
+from groundwatch_review.redaction import redact_text
+from groundwatch_scorer.judgement import Judge
+from groundwatch_scorer.local_judge import LocalJudge
+from groundwatch_scorer.scorer_metrics import ScorerMetrics
+from groundwatch_scorer.worker import ScorerWorker
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    ingest: str
+    console: str
+    metrics: str
+
+    def as_dict(self) -> dict[str, str]:
+        return {"ingest": self.ingest, "console": self.console, "metrics": self.metrics}
+
+
+def refuse_open_doors(settings: Settings) -> None:
+    """Raise :class:`ConfigError` where a listener could be reached from elsewhere without a key."""
+    server = settings.server
+    if not is_loopback(server.ingest_host) and not server.ingest_key_sha256:
+        raise ConfigError(
+            f"[server] ingest_host: {server.ingest_host} can be reached from other machines, but no ingest key is "
+            "configured; set [server] ingest_key_sha256, or listen on 127.0.0.1"
+        )
+    if not is_loopback(server.console_host):
+        raise ConfigError(
+            f"[server] console_host: {server.console_host} can be reached from other machines, and the console has "
+            "no login yet; listen on 127.0.0.1 and put a proxy with authentication in front"
+        )
+
+
+class Monitor:
+    """Everything that `groundwatch serve` runs. Use as a context manager; `stop` loses nothing."""
+
+    def __init__(
+        self, settings: Settings, *, now: Callable[[], float] = time.time, salt: bytes | None = None
+    ) -> None:
+        """Bind, open and migrate; nothing runs before `start`. *salt*: instead of the deployment's own secret."""
+        refuse_open_doors(settings)
+        self.settings = settings
+        self.now = now
+        self.registry = CollectorRegistry()
+        server = settings.server
+        server.data_directory.mkdir(parents=True, exist_ok=True)
+        self.secrets: Secrets = load_secrets(server.data_directory)
+        self._salt = salt or self.secrets.sampling_salt.value
+        # Sockets first: a port in use is reported before the log is locked or the database touched.
+        self._sockets = [
+            bind(server.ingest_host, server.ingest_port, "[server] ingest_port"),
+            bind(server.console_host, server.console_port, "[server] console_port"),
+            bind(server.metrics_host, server.metrics_port, "[server] metrics_port"),
+        ]
+        self.engine: Engine = open_engine(server.url)
+        migrations.upgrade(self.engine)
+        self.log = SpanLog(
+            server.data_directory / "spanlog",
+            segment_bytes=server.log_segment_bytes,
+            group_seconds=server.log_group_seconds,
+            max_bytes=server.log_max_bytes,
+            max_age_seconds=server.log_max_age_seconds,
+            now=now,
+        )
+        self._stop = threading.Event()
+        self.judges = judges(settings.judge, self.secrets.llm_api_key)
+        self.pipeline = self._pipeline()
+        self.scorer = self._scorer()
+        self._servers = self._http_servers()
+        self._threads: list[threading.Thread] = []
+
+    def _pipeline(self) -> Pipeline:
+        return Pipeline(
+            self.log,
+            self.engine,
+            self.settings.decide,
+            TrafficMetrics(self.registry),
+            salt=self._salt,
+            now=self.now,
+            limits=self.settings.limits,
+        )
+
+    def _scorer(self) -> ScorerWorker:
+        return ScorerWorker(
+            self.engine,
+            self.judges,
+            ScorerMetrics(self.registry),
+            bucket_seconds=self.settings.decide.bucket_seconds,
+            lease_seconds=self.settings.judge.lease_seconds,
+            batch=self.settings.judge.batch,
+            now=self.now,
+        )
+
+    def _http_servers(self) -> list[HttpServer]:
+        intake = IntakeMetrics(self.registry)
+        keys = self.settings.server.ingest_key_sha256
+        names = [judge.identifier for judge in self.judges]
+        self.registry.register(TallyCollector(self.engine, rates=self.settings.decide.rates, judges=names))
+        ingest = asgi_app(self.log, self.settings.limits, intake, ingest_keys=keys, now=self.now)
+        console = console_app(
+            self.engine,
+            replace(self.settings.console, collector_url=_url(self._sockets[0])),
+            now=self.now,
+            candidate_key=self.secrets.candidate_key.value,
+            candidate_policy=self.settings.candidates,
+        )
+        metrics = prometheus_client.make_asgi_app(self.registry)
+        apps = ((ingest, "ingest"), (console, "console"), (metrics, "metrics"))
+        return [HttpServer(app, bound, name) for (app, name), bound in zip(apps, self._sockets, strict=True)]
+
+    def start(self) -> Addresses:
+        """Start every thread; return once all listeners answer."""
+        loops = ((self.pipeline.run, "pipeline"), (self.scorer.run, "scorer"))
+        for loop, name in loops:
+            thread = threading.Thread(target=loop, args=(self._stop,), name=f"groundwatch-{name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        for server in self._servers:
+            server.start()
+        return Addresses(*(server.url for server in self._servers))
+
+    def stop(self) -> None:
+        """Stop taking requests, finish what is in hand and close. Undecided traces stay in the span log."""
+        for server in self._servers:
+            server.stop()
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(30)
+        self.log.close()
+        self.engine.dispose()
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def judges(config: JudgeConfig, api_key: Secret) -> list[Judge]:
+    """The local judge, and the configured model beside it. The first one's verdicts make the headline."""
+    chosen: list[Judge] = [LocalJudge()]
+    if config.llm_model:
+        chosen.append(llm_judge(config, api_key))
+    return chosen
+
+
+def llm_judge(config: JudgeConfig, api_key: Secret) -> Judge:
+    """The configured model as a judge. Personal data and secrets are redacted before anything is sent.
+
+    Raises :class:`ConfigError` where the endpoint may not be used.
+    """
+    # Half a second of imports that most deployments never need.
+    from groundwatch_scorer.llm_budget import Price  # noqa: PLC0415
+    from groundwatch_scorer.llm_endpoint import EndpointRefused, open_client  # noqa: PLC0415
+    from groundwatch_scorer.llm_judge import LlmJudge  # noqa: PLC0415
+
+    try:
+        client = open_client(
+            config.llm_base_url,
+            api_key.value.decode(),
+            timeout_seconds=config.llm_timeout_seconds,
+            allow_private=config.llm_allow_private_network,
+        )
+    except EndpointRefused as error:
+        raise ConfigError(f"[judge] llm_base_url: {error}") from error
+    price = Price(config.llm_input_usd_per_million_tokens, config.llm_output_usd_per_million_tokens)
+    known = min(price.input_usd_per_million, price.output_usd_per_million) >= 0
+    return LlmJudge(
+        client,
+        config.llm_model,
+        timeout_seconds=config.llm_timeout_seconds,
+        redact=None if config.llm_send_unredacted else redacted,
+        prices={config.llm_model: price} if known else None,
+        max_usd_per_day=config.llm_budget_usd_per_day or None,
+    )
+
+
+def redacted(text: str) -> str:
+    """What a judge outside this process may read of *text*. Raises ``ValueError`` where redaction cannot be sure."""
+    result = redact_text(text)
+    if result.status == "BLOCKED":
+        raise ValueError("the text could not be redacted")
+    return result.text
+
+
+def command(arguments: argparse.Namespace) -> int:
+    """`groundwatch serve`: run until SIGINT or SIGTERM."""
+    try:
+        settings = load(
+            arguments.config,
+            data_directory=arguments.data_dir,
+            ingest_port=arguments.ingest_port,
+            console_port=arguments.console_port,
+            metrics_port=arguments.metrics_port,
+        )
+        if arguments.check:
+            refuse_open_doors(settings)
+            emit({"configuration": "ok"}, arguments.json, lambda: "the configuration is good")
+            return 0
+        monitor = Monitor(settings)
+    except ConfigError as error:
+        raise Misused(str(error)) from error
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with monitor:
+        addresses = monitor.start()
+        emit(addresses.as_dict(), arguments.json, lambda: _welcome(addresses.as_dict(), settings))
+        stop.wait()
+        say("groundwatch: stopping")
+    return 0
+
+
+def _welcome(addresses: Mapping[str, str], settings: Settings) -> str:
+    return (
+        f"Groundwatch is running; data in {settings.server.data_directory}\n"
+        f"  send OTLP/HTTP to  {addresses['ingest']}   (OTEL_EXPORTER_OTLP_ENDPOINT={addresses['ingest']})\n"
+        f"  console            {addresses['console']}\n"
+        f"  Prometheus metrics {addresses['metrics']}/metrics\n"
+        "stop with Ctrl-C"
+    )

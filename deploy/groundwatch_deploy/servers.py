@@ -1,0 +1,84 @@
+"""One HTTP server in one thread, on a socket that was bound before anything else was started."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+import time
+from typing import Any
+
+import uvicorn
+
+from groundwatch_deploy.config import ConfigError
+
+
+def is_loopback(host: str) -> bool:
+    """Whether *host* can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def bind(host: str, port: int, what: str) -> socket.socket:
+    """Bind at once, so that a port in use is reported before any work starts."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise ConfigError(
+            f"{what}: cannot listen on {host}:{port} ({error.strerror}); choose another port"
+        ) from error
+    return bound
+
+
+def url_of(bound: socket.socket) -> str:
+    """The address of a bound socket as a URL."""
+    host, port = bound.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class HttpServer:
+    """Serve one ASGI app from its own thread."""
+
+    def __init__(self, app: Any, bound: socket.socket, name: str) -> None:
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=5,
+        )
+        self._server = uvicorn.Server(config)
+        self._socket = bound
+        self._thread = threading.Thread(target=self._run, name=f"groundwatch-{name}", daemon=True)
+        self.url = url_of(bound)
+        self.name = name
+
+    def start(self, timeout_seconds: float = 30.0) -> None:
+        """Return when requests are answered. Raises ``RuntimeError`` when the server does not come up."""
+        self._thread.start()
+        deadline = time.monotonic() + timeout_seconds
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > deadline:
+                raise RuntimeError(f"the {self.name} server did not start")
+            time.sleep(0.005)
+
+    def stop(self, timeout_seconds: float = 10.0) -> None:
+        """Finish the requests in hand, then stop listening."""
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(timeout_seconds)
+        self._socket.close()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])

@@ -1,0 +1,83 @@
+"""What a customer gets with `pip install groundwatch`: OpenTelemetry, and nothing else that is ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    # hatchling is installed for the editable install's sake only in an isolated build; build it the isolated way
+    _pip("wheel", "--quiet", "--no-deps", "-w", str(folder), str(REPO))
+    (built,) = folder.glob("groundwatch-*.whl")
+    return built
+
+
+def _pip(*arguments: str, python: str = sys.executable) -> str:
+    command = [python, "-m", "pip", "--no-input", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        message = f"pip {arguments[0]} failed (is a package index reachable?): {done.stderr.strip()[-400:]}"
+        if os.environ.get("GROUNDWATCH_REQUIRE_SERVICES"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return done.stdout
+
+
+def test_the_wheel_names_only_opentelemetry(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [n for n in archive.namelist() if n.endswith("METADATA")]
+        metadata = archive.read(name).decode()
+    required = re.findall(r"^Requires-Dist: ([A-Za-z0-9-]+)[^;\n]*$", metadata, re.M)
+    assert sorted(required) == [
+        "opentelemetry-api",
+        "opentelemetry-exporter-otlp-proto-http",
+        "opentelemetry-sdk",
+    ]
+
+
+def test_installing_it_alone_brings_opentelemetry_and_what_that_needs(wheel, tmp_path):
+    """In a clean environment, without extras: every package beside ours belongs to OpenTelemetry's own closure."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    _pip("install", "--quiet", "-c", str(REPO / "constraints.txt"), str(wheel), python=python)
+    installed = {
+        re.sub(r"[-_.]+", "-", p["name"]).lower() for p in json.loads(_pip("list", "--format=json", python=python))
+    }
+    closure = _closure(python, "opentelemetry-exporter-otlp-proto-http") | _closure(python, "opentelemetry-sdk")
+    assert installed - closure <= {"groundwatch", "pip", "setuptools"}
+    assert not installed & {"sqlalchemy", "starlette", "openai", "prometheus-client", "orjson", "numpy"}
+    out = subprocess.run(
+        [tmp_path / "venv" / "bin" / "groundwatch", "serve"], capture_output=True, text=True, check=False
+    )
+    assert out.returncode == 1
+    assert 'pip install "groundwatch[monitor]"' in out.stderr
+
+
+def _closure(python: str, package: str) -> set[str]:
+    """Names of *package* and everything it requires, as installed for *python*."""
+    script = (
+        "import importlib.metadata as m, re, sys\n"
+        "seen, todo = set(), [sys.argv[1]]\n"
+        "while todo:\n"
+        "    name = re.sub(r'[-_.]+', '-', todo.pop()).lower()\n"
+        "    if name in seen: continue\n"
+        "    try: requires = m.requires(name) or []\n"
+        "    except m.PackageNotFoundError: continue\n"
+        "    seen.add(name)\n"
+        "    todo += [re.match(r'[A-Za-z0-9._-]+', r)[0] for r in requires if 'extra ==' not in r]\n"
+        "print(*seen)\n"
+    )
+    out = subprocess.run([python, "-c", script, package], capture_output=True, text=True, check=True)
+    return set(out.stdout.split())
