@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import Any
 
 import uvicorn
@@ -32,7 +33,7 @@ from groundwatch_collector.receiver import asgi_app
 from groundwatch_collector.spanlog import SpanLog
 
 STAGES = ("request", "rewrite", "candidates", "rerank", "context", "answer")
-TEXT = "The upload limit of the team edition is 200 MB a file; files are kept for 90 days after the project ends. "
+TEXT = "".join(topics.values())  # the Python manual: real text, so that gzip has real work
 
 
 def one_trace() -> bytes:
@@ -45,8 +46,9 @@ def one_trace() -> bytes:
         documents = {"candidates": 20, "rerank": 10, "context": 8}.get(stage, 0)
         for rank in range(documents):
             span.attributes.append(attribute(f"document.{rank}.id", f"manual-{rank}"))
-            span.attributes.append(attribute(f"document.{rank}.content", f"{rank} {TEXT * 6}"[:600]))
-        span.attributes.append(attribute("text", TEXT * 2))
+            start = 600 * (number * 100 + rank)
+            span.attributes.append(attribute(f"document.{rank}.content", TEXT[start : start + 600]))
+        span.attributes.append(attribute("text", TEXT[:200]))
     return request.SerializeToString()
 
 
