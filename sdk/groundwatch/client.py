@@ -46,9 +46,11 @@ class Client:
         self.lane = Lane(self.settings.queue_size, self.settings.queue_bytes)
         self._worker: Any = None
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()
+        self._launching = False
         self._adopted: OrderedDict[int, None] = OrderedDict()
         self._adopting = threading.Lock()
+        self._pid = os.getpid()  # last: until then finalizers in a child take themselves for copies, which they are
 
     def accept(self, record: RequestRecord) -> None:
         """Queue an ended request. One that a fork copied belongs to the process that opened it."""
@@ -56,6 +58,9 @@ class Client:
             return
         self.lane.put(record)
         self._run()
+
+    def is_here(self) -> bool:
+        return self._pid == os.getpid()
 
     def adopt(self, trace_id: int) -> bool:
         """True the first time that a request runs in the surrounding trace *trace_id*."""
@@ -72,10 +77,14 @@ class Client:
         if thread is not None and thread.is_alive():
             return
         with self._starting:
-            if self._thread is not None and self._thread.is_alive():
+            if self._launching or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._worker = self._make_worker(self.settings, self.lane, sdk_version())
-            self._thread = self._worker.start()
+            self._launching = True
+            try:
+                self._worker = self._make_worker(self.settings, self.lane, sdk_version())
+                self._thread = self._worker.start()
+            finally:
+                self._launching = False
 
     def send_feedback(self, feedback: Feedback) -> None:
         if self.lane.put_feedback(feedback):
@@ -237,13 +246,14 @@ def _queue_feedback(
             lane.feedback_dropped[reason] += 1
         tell_once(f"feedback:{reason}", "groundwatch: feedback was dropped (%s)", reason)
         return
-    if score is not None and number(score) is None:
+    points = float(score) if isinstance(score, bool) else number(score)
+    if score is not None and points is None:
         tell_once("feedback:bad_score", "groundwatch: a feedback score is not a finite number; sent without it")
     out = Outgoing(settings.redact, settings.max_text_chars)
     body = {
         "trace_id": f"{trace:032x}",
         "name": out.name(name, "name") or "",
-        "score": number(score),
+        "score": points,
         "label": out.name(label, "label") or "",
         "comment": _comment(comment, out, client),
         "by": keyed_hash(settings.user_hash_key, str(user)) if user is not None else "",

@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from email.message import Message
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 from opentelemetry import context
 from opentelemetry.sdk.trace import ReadableSpan
@@ -31,14 +31,6 @@ class Delivery:
 
 
 SENT = Delivery("sent")
-
-
-class _Refused(Exception):
-    """The receiver answered with something else than 2xx."""
-
-    def __init__(self, status: int, retry_after: str | None) -> None:
-        super().__init__(f"HTTP {status}")
-        self.delivery = _of_status(status, retry_after)
 
 
 def _of_status(status: int, retry_after: str | None) -> Delivery:
@@ -70,7 +62,6 @@ class SpanDelivery:
         self._settings = settings
         self._exporter: SpanExporter | None = None
         self._answer: Delivery | None = None
-        self._rejected_spans = 0
 
     def send(self, spans: Sequence[ReadableSpan]) -> Delivery:
         if self._exporter is None:
@@ -79,9 +70,9 @@ class SpanDelivery:
         with _QuietExporter() as said:
             try:
                 result = self._exporter.export(spans)
-            except _Refused as refused:  # older exporters let it through
-                return refused.delivery
             except Exception as error:
+                if self._answer is not None:  # older exporters let it through
+                    return self._answer
                 # Network errors are OSError, requests' own included. Anything else will not get better.
                 return Delivery("again" if isinstance(error, OSError) else "refused", type(error).__name__)
         if result is SpanExportResult.SUCCESS:
@@ -102,39 +93,29 @@ class SpanDelivery:
             import opentelemetry.exporter.otlp.proto.grpc.trace_exporter  # noqa: PLC0415
         else:
             import opentelemetry.exporter.otlp.proto.http.trace_exporter  # noqa: F401, PLC0415
-            import requests  # noqa: F401, PLC0415
+
+            import groundwatch.adapter  # noqa: F401, PLC0415
 
     def _http(self) -> SpanExporter:
-        import requests  # noqa: PLC0415  (not at import: the host pays for it only when something is sent)
         from opentelemetry.exporter.otlp.proto.http import Compression  # noqa: PLC0415
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
 
-        session = requests.Session()
-        session.auth = self._only_our_headers
-        session.hooks["response"].append(self._look_at_answer)
+        from groundwatch.adapter import WatchedAdapter, session  # noqa: PLC0415
+
         gzip = self._settings.compression == "gzip"
         return OTLPSpanExporter(
             endpoint=self._settings.traces_url,
             headers=dict(self._settings.headers),
             timeout=self._settings.export_timeout_seconds,
             compression=Compression.Gzip if gzip else Compression.NoCompression,
-            session=session,
+            session=session(WatchedAdapter(self._settings.headers, self._answered, self._failed)),
         )
 
-    def _only_our_headers(self, prepared: Any) -> Any:
-        """Take out what the exporter read from ``OTEL_EXPORTER_OTLP_*_HEADERS``: keys meant for another receiver."""
-        wanted = {"content-type", "content-length", "content-encoding", "user-agent", "accept", "accept-encoding"}
-        wanted |= {"connection", "host", *self._settings.headers}
-        for name in [name for name in prepared.headers if name.lower() not in wanted]:
-            del prepared.headers[name]
-        return prepared
+    def _answered(self, status: int, retry_after: str | None) -> None:
+        self._answer = _of_status(status, retry_after)
 
-    def _look_at_answer(self, response: Any, *_args: Any, **_kwargs: Any) -> None:
-        """Judge the status ourselves: the exporter takes a redirect for success and waits out a 503."""
-        if not 200 <= response.status_code < 300:
-            refused = _Refused(response.status_code, response.headers.get("retry-after"))
-            self._answer = refused.delivery
-            raise refused
+    def _failed(self, problem: str) -> None:
+        self._answer = Delivery("again", problem)
 
     def _grpc(self) -> SpanExporter:
         from grpc import Compression  # noqa: PLC0415
@@ -188,9 +169,6 @@ def _from_log(line: str) -> Delivery:
     lowered = line.lower()
     if "encode" in lowered or "exceeds" in lowered:
         return Delivery("refused", "spans that cannot be encoded or are too large")
-    for sign, problem in (("refused", "connection refused"), ("timed out", "timeout"), ("ssl", "TLS failure")):
-        if sign in lowered:
-            return Delivery("again", problem)
     return Delivery("again", "no answer")
 
 

@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 MAX_LISTED = 1000  # documents of one list that are sent at all; a longer list is cut, and marked
@@ -59,26 +60,27 @@ def snapshot(documents: object) -> Snapshot | None:
     if not isinstance(documents, Iterable) or not isinstance(documents, Sized):
         return None
     total = len(documents)
-    size = 0
+    size = 200 * min(total, MAX_LISTED)
     items: list[Any] = []
-    for document in documents:
-        if len(items) >= MAX_LISTED:
-            break
-        copied = _copy(document)
+    for document in documents if total <= MAX_LISTED else islice(documents, MAX_LISTED):
+        copied = _copy_dict(document) if type(document) is dict else _copy(document)
         items.append(copied)
-        size += 200 + _text_size(copied)
+        size += _text_size(copied)
     return Snapshot(items, total, size)
+
+
+def _copy_dict(document: dict[str, Any]) -> dict[str, Any]:
+    copied = document.copy()
+    for key in _METADATA:
+        if key in copied and type(copied[key]) is dict:
+            copied[key] = copied[key].copy()
+    return copied
 
 
 def _copy(document: Any) -> Any:
     kind = type(document)
     if kind is dict:
-        copied = document.copy()
-        for key in _METADATA:
-            inner = copied.get(key)
-            if type(inner) is dict:
-                copied[key] = inner.copy()
-        return copied
+        return _copy_dict(document)
     if kind is str or kind is Document or kind is bytes or document is None:
         return document
     if isinstance(document, (tuple, list)):

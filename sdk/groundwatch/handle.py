@@ -41,6 +41,7 @@ class Recorder(Protocol):
     @property
     def lane(self) -> Any: ...
     def accept(self, record: RequestRecord) -> None: ...
+    def is_here(self) -> bool: ...
     def adopt(self, trace_id: int) -> bool: ...
 
 
@@ -85,8 +86,8 @@ class Request:
         self._exit(error)
 
     def __del__(self) -> None:
-        # Dropped without an end: what is known of it still counts.
-        if not self._ended:
+        # Dropped without an end: what is known of it still counts. Not in a forked child: there it is a copy.
+        if not self._ended and self._recorder.is_here():
             self._abandon()
 
     @quiet
@@ -419,6 +420,9 @@ class _Nowhere:
 
     def accept(self, record: RequestRecord) -> None:
         """Forget it."""
+
+    def is_here(self) -> bool:
+        return True
 
     def adopt(self, trace_id: int) -> bool:
         return False

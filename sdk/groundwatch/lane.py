@@ -52,7 +52,8 @@ class Lane:
     def __init__(self, queue_size: int, queue_bytes: int) -> None:
         self.queue_size = queue_size
         self.queue_bytes = queue_bytes
-        self.changed = threading.Condition(threading.Lock())
+        # Reentrant: a signal handler that flushes, or a finalizer, may interrupt its own thread in here.
+        self.changed = threading.Condition(threading.RLock())
         self.requests: deque[RequestRecord] = deque()
         self.feedback: deque[Feedback] = deque()
         self.held = 0  # requests that the worker has taken and not settled
@@ -64,7 +65,7 @@ class Lane:
         self.feedback_dropped: Counter[str] = Counter()
         self.redaction_failures = 0
         self.attempts = 0  # deliveries begun
-        self.failed_attempt = 0  # number of the last one that failed
+        self.failed_attempt = 0  # number of the last one that found the receiver away
         self.failed_exports = 0
         self.urgent = False  # somebody waits: do not linger, do not sit out a pause
         self.ending = False  # the worker sends what waits, and ends
@@ -142,8 +143,9 @@ class Lane:
         with self.changed:
             if self.given_up:
                 return  # counted already
+            size = sum(record.size for record in records)
             self.held -= len(records)
-            self.bytes -= sum(record.size for record in records)
+            self.bytes -= size
             if dropped:
                 self.dropped[dropped] += len(records)
             else:
@@ -172,12 +174,14 @@ class Lane:
             self.attempts += 1
             return self.attempts
 
-    def attempt_failed(self, attempt: int) -> None:
+    def attempt_failed(self, attempt: int, *, final: bool) -> None:
+        """A delivery failed. Unless *final*, the receiver is away: a flush need not wait for it any longer."""
         with self.changed:
-            self.failed_attempt = attempt
             self.failed_exports += 1
-            self.urgent = False
-            self.changed.notify_all()
+            if not final:
+                self.failed_attempt = attempt
+                self.urgent = False
+                self.changed.notify_all()
 
     def pending(self) -> int:
         return len(self.requests) + self.held + len(self.feedback) + self.held_feedback

@@ -135,7 +135,7 @@ class RequestRecord:
         self.flags: set[str] = set()
         self.lane: Any = None  # the queue of the process that opened it
         self.size = 2000  # estimated bytes held
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a stream collected as garbage may come back here
 
     def epoch_ns(self, monotonic_ns: int) -> int:
         """Turn a monotonic reading into a wall time that no clock step can put before the start."""

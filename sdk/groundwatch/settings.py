@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -93,6 +94,23 @@ class _Destination:
 
 
 def _destination(read: _Reader) -> _Destination:
+    """A user and password in an address become a header: not every client under us takes them from there."""
+    found = _addressed(read)
+    traces_url, credentials = _without_credentials(found.traces_url)
+    feedback_url, _same = _without_credentials(found.feedback_url)
+    return _Destination(traces_url, feedback_url, found.protocol, {**credentials, **found.headers})
+
+
+def _without_credentials(url: str) -> tuple[str, dict[str, str]]:
+    parts = urlsplit(url)
+    userinfo, found, host = parts.netloc.rpartition("@")
+    if not found:
+        return url, {}
+    encoded = base64.b64encode(unquote(userinfo).encode()).decode()
+    return parts._replace(netloc=host).geturl(), {"authorization": f"Basic {encoded}"}
+
+
+def _addressed(read: _Reader) -> _Destination:
     own = read.text("endpoint")
     if own:
         return _own_destination(read, own)

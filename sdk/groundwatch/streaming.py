@@ -89,6 +89,11 @@ class _Collected:
         finally:
             self._request._release(error)
 
+    def drop(self) -> None:
+        """The stream was dropped. In a forked child it is a copy, and says nothing."""
+        if not self.ended and self._request._recorder.is_here():
+            self.end(GeneratorExit())
+
     def _record_answer(self, error: BaseException | None) -> None:
         request, record = self._request, self._request._record
         now = time.monotonic_ns()
@@ -167,8 +172,8 @@ class SyncStream(Generic[T], Iterator[T]):
 
     def __del__(self) -> None:
         collected = getattr(self, "_collected", None)
-        if collected is not None and not collected.ended:
-            collected.end(GeneratorExit())
+        if collected is not None:
+            collected.drop()
 
 
 class AsyncStream(Generic[T], AsyncIterator[T]):
@@ -235,5 +240,5 @@ class AsyncStream(Generic[T], AsyncIterator[T]):
 
     def __del__(self) -> None:
         collected = getattr(self, "_collected", None)
-        if collected is not None and not collected.ended:
-            collected.end(GeneratorExit())
+        if collected is not None:
+            collected.drop()

@@ -88,7 +88,7 @@ class Worker:
     def _build(self, record: RequestRecord) -> Encoded | None:
         try:
             encoded = self._builder.build(record, self._lane.lost())
-        except Exception as error:
+        except BaseException as error:  # a redact function may call sys.exit
             note_internal_error("build", error)
             self._lane.settle([record], "internal_error")
             return None
@@ -155,7 +155,7 @@ class Worker:
         if delivery.state == "again":
             self._failures += 1
             self._retry_after = delivery.retry_after_seconds
-        self._lane.attempt_failed(attempt)
+        self._lane.attempt_failed(attempt, final=delivery.state == "refused")
         then = "waiting and trying again" if delivery.state == "again" else "dropped, and counted"
         tell_once(f"export:{what}", "groundwatch: %s cannot be sent (%s); %s", what, delivery.problem, then)
 
@@ -163,6 +163,7 @@ class Worker:
         wait = min(FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10), LONGEST_PAUSE_SECONDS)
         if self._lane.ending:
             self._batch = []
-            logger.warning("groundwatch: %d requests or feedback were lost at the end", self._lane.give_up())
+            if lost := self._lane.give_up():
+                logger.warning("groundwatch: %d requests or feedback were lost at the end", lost)
         else:
             self._lane.pause(max(wait, self._retry_after))
