@@ -351,6 +351,14 @@ def test_a_personal_key_of_a_free_mapping_blocks_and_goes() -> None:
     assert CANARY not in json.dumps(result.document)
 
 
+def test_odd_keys_do_not_hide_each_other() -> None:
+    document = make()
+    document["question"]["filters"] = {"a b": [CANARY, CANARY], "c d": CANARY, "e f": f"{CANARY}!"}
+    result = redact_candidate(document)
+    assert CANARY not in json.dumps(result.document)
+    assert set(result.document["question"]["filters"]) == {"a b", "c d", "e f"}
+
+
 def test_a_leaf_of_fixed_shape_cannot_carry_a_text() -> None:
     document = make()
     document["provenance"]["trace_hmac"] = CANARY

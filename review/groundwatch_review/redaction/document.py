@@ -183,7 +183,7 @@ def _mapping(walk: _Walk, value: dict[str, Any], schema: Mapping[str, Any], path
     for key in value:
         rule = known.get(key, open_ended if isinstance(open_ended, dict) else None)
         if key not in known and rule is not None:  # a free key is a leaf of its own
-            walk.texts[f"{path}.{_safe(key)}#key"] = key
+            walk.texts[_free(walk, f"{path}.{_safe(key)}", "#key")] = key
         _visit(walk, value, key, rule, f"{path}.{_safe(key)}")
 
 
@@ -191,12 +191,20 @@ def _collect(walk: _Walk, container: Any, key: str | int, path: str) -> None:
     """Take every text below *container[key]*, known to the schema or not."""
     value = container[key]
     if isinstance(value, str):
-        walk.texts[path] = value
-        walk.places[path] = (container, key)
+        own = _free(walk, path)
+        walk.texts[own] = value
+        walk.places[own] = (container, key)
     elif isinstance(value, dict | list):
         children: Iterator[str | int] = iter(value) if isinstance(value, dict) else iter(range(len(value)))
         for child in children:
             _collect(walk, value, child, f"{path}.{_safe(str(child))}")
+
+
+def _free(walk: _Walk, path: str, mark: str = "") -> str:
+    """A path that no other leaf has: odd keys are not quoted, so two of them would share one and hide a leaf."""
+    if path + mark not in walk.texts:
+        return path + mark
+    return f"{path}~{len(walk.texts)}{mark}"
 
 
 def _write_back(document: dict[str, Any], walk: _Walk, result: TextsResult) -> None:

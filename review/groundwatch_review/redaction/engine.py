@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -90,13 +90,14 @@ class _Work:
         return found
 
     def _run(self, detector: Detector, view: View) -> list[Span]:
-        if self.deadline() <= 0:
-            raise _OutOfTimeError
+        self.check()
         run = self.runs.setdefault(detector.name, DetectorRun(detector.name, detector.version))
         self.current = detector.name
         started = time.perf_counter()
         try:
-            return [_in_source(span, view) for span in detector.find(view)]
+            return [_in_source(span, view) for span in self._timed(detector.find(view))]
+        except _OutOfTimeError:
+            raise
         except IndexError:
             run.ok, run.trouble = False, "bad_offsets"
         except _BadTypeError:
@@ -107,16 +108,28 @@ class _Work:
             run.seconds += time.perf_counter() - started
         return []
 
+    def _timed(self, spans: Iterable[Span]) -> Iterator[Span]:
+        for index, span in enumerate(spans):
+            if index % 64 == 0:
+                self.check()
+            yield span
+
+    def check(self) -> None:
+        if self.deadline() <= 0:
+            raise _OutOfTimeError
+
     def replace(self, found: dict[str, list[Span]]) -> int:
         """Put tokens in the place of the *found* spans; tokens are numbered in reading order."""
         hits = 0
         for path, spans in found.items():
             merged = merge(spans)
             text = self.texts[path]
-            tokens = [self.scope.token(span.type, text[span.start : span.end]) for span in merged]
-            for span, token in zip(reversed(merged), reversed(tokens), strict=True):
-                text = text[: span.start] + token + text[span.end :]
-            self.texts[path] = text
+            pieces: list[str] = []
+            position = 0
+            for span in self._timed(merged):
+                pieces += [text[position : span.start], self.scope.token(span.type, text[span.start : span.end])]
+                position = span.end
+            self.texts[path] = "".join([*pieces, text[position:]])
             hits += len(merged)
         return hits
 
@@ -260,8 +273,7 @@ def _telling(kind: str, value: str) -> bool:
 def _residual(work: _Work) -> list[str]:
     flags = []
     for path, text in work.texts.items():
-        if work.deadline() <= 0:
-            raise _OutOfTimeError
+        work.check()
         if path in work.ungated:
             continue
         plain = views(text, token_extents(text, work.scope.types))[0]

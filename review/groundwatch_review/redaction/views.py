@@ -88,9 +88,12 @@ def fold(text: str) -> str:
 
 
 def _overlay(text: str, stops: Sequence[tuple[int, int]]) -> str:
-    for start, end in stops:
-        text = text[:start] + STOP * (end - start) + text[end:]
-    return text
+    pieces = []
+    position = 0
+    for start, end in stops:  # in order and apart
+        pieces += [text[position:start], STOP * (end - start)]
+        position = end
+    return "".join([*pieces, text[position:]])
 
 
 def _decoded(text: str, stops: Sequence[tuple[int, int]]) -> View | None:
