@@ -139,6 +139,15 @@ def extent(connection: Connection, scope: Scope) -> tuple[int, int, int] | None:
     return int(first), int(last), int(judged or 0)
 
 
+def bucket_starts(connection: Connection, scope: Scope, limit: int) -> list[int]:
+    """Up to *limit* distinct buckets with traffic, oldest first."""
+    start = traffic_tally.c.bucket_start
+    rows = connection.execute(
+        select(start).where(_tally_where(traffic_tally, scope)).distinct().order_by(start).limit(limit)
+    )
+    return [int(found) for (found,) in rows]
+
+
 def cells(connection: Connection, scope: Scope, *, origin: int, width: int) -> list[Cell]:
     """Add up traffic and verdicts in stretches of *width* seconds from *origin*, by version and stratum.
 

@@ -1,0 +1,426 @@
+"""Routes of the console. Handlers read one snapshot, lay it out, and render; decisions go through the desk."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Engine
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from groundwatch_collector.ragtrace import Outcome
+from groundwatch_collector.storage import reader
+from groundwatch_scorer.judgement import FaultLayer
+
+from .. import candidates as store
+from .. import desk, queries
+from ..candidates import CandidatePolicy
+from ..export import export_jsonl
+from ..queries import QueueItem, TraceFilter, TraceRow
+from . import charts, overview
+from .candidatepage import candidate_page
+from .config import WINDOWS, ConsoleConfig
+from .formats import iso
+from .guard import FORM_LIMIT_BYTES, Forbidden, Guard, cookies, read_form
+from .rendering import HERE, YEAR_SECONDS, environment, href, respond, set_cookie
+from .tracepage import trace_page
+
+REVIEWER_COOKIE = "groundwatch_reviewer"
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+_CANDIDATE_ID = re.compile(r"rc_[0-9a-f]{24}")
+VERDICTS = ("fail", "pass", "not_applicable", "unscored", "waiting", "not_sampled")
+SENTIMENTS = ("negative", "neutral", "positive")
+
+
+def console_app(
+    engine: Engine,
+    config: ConsoleConfig,
+    *,
+    now: Callable[[], float],
+    candidate_key: bytes = b"",
+    candidate_policy: CandidatePolicy | None = None,
+) -> ASGIApp:
+    """The console over *engine*. *candidate_key* signs candidates; without it confirming makes none.
+
+    *candidate_policy* says what rights there are in the traffic; without it candidates are made, and none leaves.
+    """
+    console = Console(engine, config, now, candidate_key, candidate_policy)
+    app = Starlette(
+        routes=console.routes(),
+        exception_handlers={
+            HTTPException: console.http_error,
+            Forbidden: console.forbidden,
+            desk.Refused: console.refused,
+            Exception: console.failed,
+        },
+        max_body_size=FORM_LIMIT_BYTES,
+    )
+    return Guard(app, config.allowed_hosts)
+
+
+class Console:
+    def __init__(
+        self,
+        engine: Engine,
+        config: ConsoleConfig,
+        now: Callable[[], float],
+        candidate_key: bytes,
+        candidate_policy: CandidatePolicy | None,
+    ) -> None:
+        self._engine = engine
+        self._config = config
+        self._now = now
+        self._key = candidate_key
+        self._policy = candidate_policy
+        self._templates = environment()
+
+    def routes(self) -> list[Route | Mount]:
+        return [
+            Route("/", self.overview),
+            Route("/api/overview", self.overview_json),
+            Route("/traces", self.traces),
+            Route("/traces/{trace_id}", self.trace),
+            Route("/traces/{trace_id}/decision", self.decide, methods=["POST"]),
+            Route("/review", self.review),
+            Route("/candidates", self.candidates),
+            Route("/candidates/export", self.export, methods=["POST"]),
+            Route("/candidates/{candidate_id}", self.candidate),
+            Route("/candidates/{candidate_id}/decision", self.decide_candidate, methods=["POST"]),
+            Route("/healthz", self.health),
+            Mount("/static", StaticFiles(directory=HERE / "static")),
+        ]
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        """One snapshot: every number of a page is of the same moment."""
+        with reader(self._engine).connect() as connection, connection.begin():
+            yield connection
+
+    def _page(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> Response:
+        shared = {
+            "now": self._now(),
+            "here": request.url.path,
+            "app": request.query_params.get("app", ""),
+            "window": request.query_params.get("window", ""),
+            "needs_review": None,
+            "refresh": 0,
+        }
+        return respond(self._templates, request, name, {**shared, **context}, status)
+
+    # Overview
+
+    def overview(self, request: Request) -> Response:
+        asked = _asked(request)
+        with self._read() as connection:
+            chosen = overview.choose(connection, asked, self._config)
+            if chosen is None:
+                context = {"collector_url": self._config.collector_url, "refresh": self._config.refresh_seconds}
+                return self._page(request, "empty.html", context)
+            shown = overview.read(connection, chosen[0], self._config, self._now())
+        context = {
+            "o": shown,
+            "choices": chosen[1],
+            "chart_wide": charts.rate_chart(shown, 860, 270),
+            "chart_narrow": charts.rate_chart(shown, 400, 240),
+            "app": shown.app,
+            "window": shown.window,
+            "needs_review": shown.needs_review,
+            "refresh": self._config.refresh_seconds,
+        }
+        return self._page(request, "overview.html", context)
+
+    def overview_json(self, request: Request) -> Response:
+        with self._read() as connection:
+            chosen = overview.choose(connection, _asked(request), self._config)
+            shown = None if chosen is None else overview.read(connection, chosen[0], self._config, self._now())
+        body: dict[str, Any] = {"app": None} if shown is None else asdict(shown)
+        return Response(orjson.dumps(body), media_type="application/json")
+
+    # Traces
+
+    def traces(self, request: Request) -> Response:
+        asked = request.query_params
+        with self._read() as connection:
+            apps = [seen.app for seen in queries.apps(connection)]
+            if not apps:
+                return self._page(request, "empty.html", {"collector_url": self._config.collector_url})
+            wanted = self._filter(asked, apps)
+            size = self._config.page_size
+            rows = queries.trace_rows(connection, wanted, size + 1, _cursor(asked.get("after", "")))
+            context = {
+                "f": wanted,
+                "window": _window(asked.get("window", ""), "all"),
+                "rows": rows[:size],
+                "after": _cursor_text(rows[size - 1]) if len(rows) > size else "",
+                "first_page": "after" not in asked,
+                "apps": apps,
+                "versions": [version for version, _first in queries.versions(connection, wanted.app)],
+                "strata": queries.strata_seen(connection, wanted.app),
+                "needs_review": queries.review_queue_size(connection, wanted.app),
+                "app": wanted.app,
+            }
+        return self._page(request, "traces.html", {**context, **_closed_sets()})
+
+    def _filter(self, asked: Mapping[str, str], apps: list[str]) -> TraceFilter:
+        def one_of(name: str, known: tuple[str, ...]) -> str:
+            return found if (found := asked.get(name, "")) in known else ""
+
+        app = asked.get("app", "")
+        length = WINDOWS[_window(asked.get("window", ""), "all")]
+        return TraceFilter(
+            app=app if app in apps else apps[0],
+            version=asked.get("version", ""),
+            stratum=asked.get("stratum", ""),
+            outcome=one_of("outcome", tuple(Outcome)),
+            verdict=one_of("verdict", VERDICTS),
+            layer=one_of("layer", tuple(FaultLayer)),
+            feedback=one_of("feedback", SENTIMENTS),
+            since=_number(asked.get("since", ""), None if length is None else self._now() - length),
+            until=_number(asked.get("until", ""), None),
+            search=asked.get("q", "").strip()[:200],
+            sort=one_of("sort", ("newest", "worst")) or "newest",
+        )
+
+    def trace(self, request: Request) -> Response:
+        trace_id = _trace_id(request)
+        with self._read() as connection:
+            record = queries.trace(connection, trace_id)
+            if record is None:
+                raise HTTPException(404, "No trace with this identifier is in the ledger.")
+            needs_review = queries.review_queue_size(connection, record.app)
+        shared = {"record": record, "app": record.app, "needs_review": needs_review, **_closed_sets()}
+        if record.trace is None:
+            return self._page(request, "trace_counted.html", shared)
+        context = {**shared, "t": trace_page(record, record.trace), "back": "trace", "notice": _notice(request)}
+        return self._page(request, "trace.html", context)
+
+    # Review
+
+    def review(self, request: Request) -> Response:
+        with self._read() as connection:
+            apps = [seen.app for seen in queries.apps(connection)]
+            if not apps:
+                return self._page(request, "empty.html", {"collector_url": self._config.collector_url})
+            app = request.query_params.get("app", "")
+            app = app if app in apps else apps[0]
+            queue = queries.review_queue(connection, app, self._config.queue_limit)
+            place = _place(queue, request.query_params.get("item", ""))
+            record = queries.trace(connection, queue[place].trace_id) if queue else None
+            context: dict[str, Any] = {
+                "apps": apps,
+                "app": app,
+                "queue": queue,
+                "place": place,
+                "needs_review": queries.review_queue_size(connection, app),
+                "notice": _notice(request),
+                "back": "review",
+            }
+        if record is None or record.trace is None:
+            return self._page(request, "review_empty.html", context)
+        context |= {"record": record, "t": trace_page(record, record.trace), "item": queue[place], **_closed_sets()}
+        return self._page(request, "review.html", context)
+
+    async def decide(self, request: Request) -> Response:
+        """Confirm or reject one failure; a confirmed one becomes a redacted candidate that waits for a person."""
+        trace_id = _trace_id(request)
+        form = await read_form(request)
+        reviewer = self._reviewer(request)
+        target = await run_in_threadpool(self._decide, trace_id, form, reviewer)
+        response = RedirectResponse(target, 303)
+        set_cookie(response, request, REVIEWER_COOKIE, reviewer, YEAR_SECONDS)
+        return response
+
+    def _reviewer(self, request: Request) -> str:
+        held = cookies(request).get(REVIEWER_COOKIE, "")
+        return held if desk.is_reviewer(held) else desk.new_reviewer()
+
+    def _decide(self, trace_id: str, form: Mapping[str, str], reviewer: str) -> str:
+        layer, note, decision = form.get("fault_layer", ""), form.get("note", "").strip(), form.get("decision", "")
+        candidate_id = ""
+        if decision == "confirm":
+            desk.confirm(self._engine, trace_id, layer, note, reviewer, self._now())
+            candidate_id = self._make_candidate(trace_id)
+        elif decision == "reject":
+            desk.reject(self._engine, trace_id, layer, note, reviewer, self._now())
+        else:
+            raise desk.Refused(f"decision {decision[:40]!r} is not known; accepted: confirm, reject")
+        if form.get("back") == "review":
+            done = {"done": decision, "candidate": candidate_id, "trace": trace_id}
+            return href("/review", app=form.get("app", ""), item=form.get("next", ""), **done)
+        if candidate_id:
+            return href(f"/candidates/{candidate_id}")
+        return href(f"/traces/{trace_id}", done=decision)
+
+    def _make_candidate(self, trace_id: str) -> str:
+        if not self._key:
+            return ""
+        return store.create(self._engine, trace_id, self._key, self._now(), policy=self._policy)
+
+    # Candidates
+
+    def candidates(self, request: Request) -> Response:
+        with self._read() as connection:
+            rows = queries.candidate_rows(connection, 500)
+        context = {
+            "rows": [candidate_page(row) for row in rows],
+            "ready": bool(self._key),
+            "notice": _notice(request),
+        }
+        return self._page(request, "candidates.html", context)
+
+    def candidate(self, request: Request) -> Response:
+        candidate_id = _candidate_id(request)
+        with self._read() as connection:
+            row = queries.candidate(connection, candidate_id)
+        if row is None:
+            raise HTTPException(404, "No candidate with this identifier is here.")
+        return self._page(request, "candidate.html", {"c": candidate_page(row)})
+
+    async def decide_candidate(self, request: Request) -> Response:
+        candidate_id = _candidate_id(request)
+        form = await read_form(request)
+        reviewer = self._reviewer(request)
+        await run_in_threadpool(self._decide_candidate, candidate_id, form, reviewer)
+        response = RedirectResponse(href(f"/candidates/{candidate_id}"), 303)
+        set_cookie(response, request, REVIEWER_COOKIE, reviewer, YEAR_SECONDS)
+        return response
+
+    def _decide_candidate(self, candidate_id: str, form: Mapping[str, str], reviewer: str) -> None:
+        with self._read() as connection:
+            if queries.candidate(connection, candidate_id) is None:
+                raise HTTPException(404, "No candidate with this identifier is here.")
+        decision = form.get("decision", "")
+        if decision == "confirm" and form.get("read") != "yes":
+            raise desk.Refused("tick that you have read the redacted text; nothing leaves without that tick")
+        if decision == "confirm":
+            store.confirm(self._engine, candidate_id, reviewer, self._now(), policy=self._policy)
+        elif decision == "reject":
+            store.reject(self._engine, candidate_id, reviewer, self._now())
+        else:
+            raise desk.Refused(f"decision {decision[:40]!r} is not known; accepted: confirm, reject")
+
+    async def export(self, request: Request) -> Response:
+        await read_form(request)
+        return await run_in_threadpool(self._export, request)
+
+    def _export(self, request: Request) -> Response:
+        now = self._now()
+        with tempfile.TemporaryDirectory(prefix="groundwatch-export-") as folder:
+            path = Path(folder) / "candidates.jsonl"
+            report = export_jsonl(self._engine, path, now, policy=self._policy)
+            body = path.read_bytes() if path.exists() else b""
+        if not report.written:
+            return self._page(request, "export_empty.html", {"held": dict(report.held)}, 200)
+        name = f"groundwatch-candidates-{iso(now).replace(':', '')}.jsonl"
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(body, media_type="application/x-ndjson", headers=headers)
+
+    # Health and errors
+
+    def health(self, request: Request) -> Response:
+        with self._read() as connection:
+            queries.apps(connection)
+        return PlainTextResponse("ok\n")
+
+    def http_error(self, request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        message = error.detail if isinstance(error, HTTPException) else ""
+        return self._page(request, "error.html", {"status": status, "message": message}, status)
+
+    def forbidden(self, request: Request, error: Exception) -> Response:
+        message = f"Nothing was changed: {error}."
+        return self._page(request, "error.html", {"status": 403, "message": message}, 403)
+
+    def refused(self, request: Request, error: Exception) -> Response:
+        message = f"Nothing was changed: {error}."
+        return self._page(request, "error.html", {"status": 400, "message": message}, 400)
+
+    def failed(self, request: Request, error: Exception) -> Response:
+        message = "The console failed on this page; the error is in the log of the process."
+        return self._page(request, "error.html", {"status": 500, "message": message}, 500)
+
+
+def _asked(request: Request) -> overview.Asked:
+    names = overview.Asked.__dataclass_fields__
+    return replace(overview.Asked(), **{k: v for k, v in request.query_params.items() if k in names})
+
+
+def _closed_sets() -> dict[str, tuple[str, ...]]:
+    return {
+        "outcomes": tuple(Outcome),
+        "verdicts": VERDICTS,
+        "layers": tuple(FaultLayer),
+        "sentiments": SENTIMENTS,
+        "windows": tuple(WINDOWS),
+    }
+
+
+def _window(text: str, default: str) -> str:
+    return text if text in WINDOWS else default
+
+
+def _number(text: str, default: float | None) -> float | None:
+    try:
+        return float(text) if text else default
+    except ValueError:
+        return default
+
+
+def _cursor(text: str) -> tuple[float, float, str] | None:
+    """Place in a list that an earlier page ended with; an odd one starts the list again."""
+    parts = text.split("~")
+    if len(parts) != 3 or not _TRACE_ID.fullmatch(parts[2]):
+        return None
+    try:
+        return float(parts[0]), float(parts[1]), parts[2]
+    except ValueError:
+        return None
+
+
+def _cursor_text(row: TraceRow) -> str:
+    return f"{row.badness!r}~{row.started_at!r}~{row.trace_id}"
+
+
+def _place(queue: list[QueueItem], trace_id: str) -> int:
+    return next((place for place, item in enumerate(queue) if item.trace_id == trace_id), 0)
+
+
+def _trace_id(request: Request) -> str:
+    trace_id = str(request.path_params["trace_id"])
+    if not _TRACE_ID.fullmatch(trace_id):
+        raise HTTPException(404, "A trace identifier has 32 lowercase hexadecimal digits.")
+    return trace_id
+
+
+def _candidate_id(request: Request) -> str:
+    candidate_id = str(request.path_params["candidate_id"])
+    if not _CANDIDATE_ID.fullmatch(candidate_id):
+        raise HTTPException(404, "A candidate identifier is rc_ and 24 hexadecimal digits.")
+    return candidate_id
+
+
+def _notice(request: Request) -> dict[str, str]:
+    """What was just done, from the address: closed words and checked identifiers only."""
+    asked = request.query_params
+    done = asked.get("done", "")
+    if done not in ("confirm", "reject"):
+        return {}
+    candidate_id, trace_id = asked.get("candidate", ""), asked.get("trace", "")
+    return {
+        "done": done,
+        "candidate": candidate_id if _CANDIDATE_ID.fullmatch(candidate_id) else "",
+        "trace": trace_id if _TRACE_ID.fullmatch(trace_id) else "",
+    }

@@ -1,0 +1,128 @@
+"""What the candidate page shows: the redacted text with its placeholders, and what redaction did. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from ..queries import CandidateRow
+from .marking import Range, marked
+
+PLACEHOLDER = re.compile(r"\[\[[A-Z_]{2,24}_[A-Z0-9]{1,6}\]\]")
+
+HELD = {
+    "": "ready to leave",
+    "unconfirmed": "waits for a person to read it",
+    "blocked": "blocked: redaction could not be completed",
+    "rejected": "rejected by a person",
+    "consent_unknown": "held: nobody has recorded the right to use this traffic",
+    "schema": "held: the format's own rules do not let it leave",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    title: str
+    text: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatePage:
+    row: CandidateRow
+    parts: tuple[TextPart, ...]
+    placeholders: tuple[tuple[str, str, int], ...]  # (token, type, mentions)
+    counts: tuple[tuple[str, int], ...]
+    detectors: tuple[tuple[str, str, bool], ...]  # (name, version, ran)
+    flags: tuple[str, ...]
+    layer: str
+    answerability: str
+    language: str
+    held: str  # why an export would leave it out; "" when it would not
+
+    @property
+    def held_words(self) -> str:
+        return HELD[self.held]
+
+
+def candidate_page(row: CandidateRow) -> CandidatePage:
+    """Lay out one stored candidate. Odd or missing keys show as empty rather than fail."""
+    document = row.document
+    redaction = _object(document, "redaction")
+    residual = _object(redaction, "residual")
+    return CandidatePage(
+        row=row,
+        parts=tuple(TextPart(title, highlighted(text)) for title, text in _texts(document)),
+        placeholders=tuple(
+            (str(p.get("token")), str(p.get("type")), int(p.get("mentions") or 0))
+            for p in _objects(redaction, "placeholders")
+        ),
+        counts=tuple((str(k), int(v)) for k, v in _object(redaction, "counts").items() if isinstance(v, int)),
+        detectors=tuple(
+            (str(d.get("name")), str(d.get("version")), d.get("ok") is True) for d in _objects(redaction, "detectors")
+        ),
+        flags=tuple(str(flag) for flag in residual.get("flags") or ()),
+        layer=str(_object(document, "fault").get("layer") or ""),
+        answerability=str(_object(document, "expectation").get("answerability") or ""),
+        language=str(document.get("lang") or ""),
+        held=_held(row),
+    )
+
+
+def _held(row: CandidateRow) -> str:
+    if _object(row.document, "review").get("status") == "REJECTED":
+        return "rejected"
+    if row.redaction_status == "BLOCKED":
+        return "blocked"
+    if not row.redaction_confirmed:
+        return "unconfirmed"
+    if _object(row.document, "governance").get("consent") in (None, "UNKNOWN"):
+        return "consent_unknown"
+    return "" if _object(row.document, "governance").get("export_allowed") is True else "schema"
+
+
+def highlighted(text: str) -> Markup:
+    """*text* with its placeholders marked."""
+    found = PLACEHOLDER.finditer(text)
+    return marked(text, [Range(m.start(), m.end(), "placeholder", label="replaced by redaction") for m in found])
+
+
+def _texts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every text of the candidate that a stranger may have written, in reading order."""
+    question, answer = _object(document, "question"), _object(document, "answer")
+    yield "Question", str(question.get("text") or "")
+    for turn in _objects(question, "history"):
+        yield f"Earlier, {turn.get('role')}", str(turn.get("text") or "")
+    if question.get("rewritten"):
+        yield "Rewritten question", str(question["rewritten"])
+    yield "Observed answer", str(answer.get("observed") or "")
+    yield from _expected(_object(document, "expectation"))
+    if reason := _object(document, "fault").get("reason"):
+        yield "Reason", str(reason)
+    for passage in _objects(_object(document, "evidence"), "retrieved"):
+        label = f"Passage {passage.get('ref')}"
+        yield label, " · ".join(str(passage[k]) for k in ("doc_label", "section", "text") if passage.get(k))
+    for anchor in _objects(_object(document, "evidence"), "expected_anchors"):
+        yield f"Expected passage {anchor.get('id')}", str(anchor.get("exact") or "")
+
+
+def _expected(expectation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if expectation.get("reference_answer"):
+        yield "Reference answer", str(expectation["reference_answer"])
+    for point in _objects(expectation, "key_points"):
+        yield f"Key point {point.get('id')}", str(point.get("text") or "")
+    for claim in expectation.get("forbidden_claims") or ():
+        yield "Forbidden claim", str(claim)
+
+
+def _object(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = parent.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _objects(parent: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = parent.get(key)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

@@ -1,0 +1,30 @@
+"""What the console may be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WINDOWS = {"15m": 900, "1h": 3600, "6h": 6 * 3600, "24h": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400, "all": None}
+"""Windows that a page can be asked for, in seconds. "all" is everything that is still kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleConfig:
+    """The console has no login: it belongs on a loopback address or behind something that has one."""
+
+    allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")  # Host headers answered (DNS rebinding)
+    default_window: str = "24h"  # one of 15m, 1h, 6h, 24h, 7d, 30d, all
+    refresh_seconds: float = 10.0  # how often an open overview fetches itself again; 0 turns it off
+    page_size: int = 50  # traces on one page of the list
+    queue_limit: int = 200  # review items that are ordered at once; the count beside them is exact
+    latency_limit: int = 100_000  # newest requests that the percentiles are taken over
+    enough_judged: int = 30  # below this many verdicts no sentence is written about a rate
+    collector_url: str = "http://127.0.0.1:4318"  # shown on the empty page: where an app is pointed to
+
+    def __post_init__(self) -> None:
+        if self.default_window not in WINDOWS:
+            known = ", ".join(WINDOWS)
+            raise ValueError(f"default_window is {self.default_window!r}; accepted: {known}")
+        for name in ("page_size", "queue_limit", "latency_limit", "enough_judged"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; accepted: 1 or more")

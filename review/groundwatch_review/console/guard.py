@@ -1,0 +1,131 @@
+"""What every answer of the console passes through: host check, security headers, cross-site request refusal.
+
+Documents, answers and judges' reasons are written by strangers. Pages hold them as text nodes only; the policy
+below is the second wall: no script, style, image, frame or connection from anywhere but this origin.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+CSRF_COOKIE = "groundwatch_csrf"
+CSRF_FIELD = "csrf"
+FORM_LIMIT_BYTES = 64 * 1024
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # Not no-referrer: browsers then send "Origin: null" with our own forms, and the origin check is worth more.
+    # same-origin tells another origin exactly as much: nothing.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class Forbidden(Exception):
+    """A write that did not come from one of our own pages; the message says which check it failed."""
+
+
+class Guard:
+    """ASGI wrapper around the whole console, error pages included."""
+
+    def __init__(self, app: ASGIApp, allowed_hosts: Iterable[str]) -> None:
+        self._app = app
+        self._allowed_hosts = frozenset(host.lower() for host in allowed_hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        host = Headers(scope=scope).get("host", "")
+        if host_name(host) not in self._allowed_hosts:
+            await _wrong_host()(scope, receive, guarded)
+            return
+        await self._app(scope, receive, guarded)
+
+
+def _wrong_host() -> PlainTextResponse:
+    return PlainTextResponse(
+        "This Host name is not served here. Names that are: console.allowed_hosts in groundwatch.toml.\n", 421
+    )
+
+
+def host_name(host: str) -> str:
+    """Name in a Host header without its port; "" when it is not one."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def cookies(request: Request) -> Mapping[str, str]:
+    """Cookies by name; a header that cannot be read counts as none."""
+    jar: SimpleCookie = SimpleCookie()
+    try:
+        jar.load(request.headers.get("cookie", ""))
+    except CookieError:
+        return {}
+    return {name: morsel.value for name, morsel in jar.items()}
+
+
+def csrf_token(request: Request) -> str:
+    """Token that this browser already has, or a new one."""
+    held = cookies(request).get(CSRF_COOKIE, "")
+    return held if len(held) == 43 and held.isascii() else secrets.token_urlsafe(32)
+
+
+async def read_form(request: Request) -> Mapping[str, str]:
+    """Fields of a form post that came from one of our own pages. Raises :class:`Forbidden` otherwise."""
+    check_origin(request.headers)
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/x-www-form-urlencoded":
+        raise Forbidden("the content type of a form here is application/x-www-form-urlencoded")
+    body = await request.body()  # bounded by the application's max_body_size
+    fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=50))
+    held, sent = cookies(request).get(CSRF_COOKIE, ""), fields.get(CSRF_FIELD, "")
+    if not held or not hmac.compare_digest(held.encode(), sent.encode()):
+        raise Forbidden("the form's token does not match this browser's; reload the page and send it again")
+    return fields
+
+
+def check_origin(headers: Headers) -> None:
+    """Refuse a write whose Origin is not the host that it was sent to."""
+    origin, host = headers.get("origin"), headers.get("host", "")
+    if origin is None:
+        raise Forbidden("the request has no Origin header")
+    if urlsplit(origin).scheme not in ("http", "https") or urlsplit(origin).netloc.lower() != host.lower():
+        raise Forbidden("the request comes from another origin")
+    if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        raise Forbidden("the browser says that the request comes from another site")

@@ -1,0 +1,69 @@
+"""Templates, their filters, and the addresses that pages link to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from . import charts, formats, marking
+from .guard import CSRF_COOKIE, CSRF_FIELD, csrf_token
+
+HERE = Path(__file__).parent
+YEAR_SECONDS = 365 * 86_400
+
+
+def environment() -> Environment:
+    """Autoescape is on for every template, whatever its name; a name that is not given is an error, not a blank."""
+    found = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    names = (
+        "percent",
+        "percent_range",
+        "points",
+        "points_range",
+        "count",
+        "seconds",
+        "money",
+        "moment",
+        "iso",
+        "words",
+        "step",
+    )
+    found.filters.update({name: getattr(formats, name) for name in names})
+    found.filters.update(
+        ago=formats.ago, probability=formats.probability, visible=marking.visible, plain=marking.plain
+    )
+    found.globals.update(href=href, strip=charts.strip, nice_top=charts.nice_top, csrf_field=CSRF_FIELD)
+    return found
+
+
+def href(path: str, **parameters: object) -> str:
+    """Address of *path* with the parameters that have a value."""
+    held = {key: value for key, value in parameters.items() if value not in ("", None)}
+    return quote(path, safe="/") + (f"?{urlencode(held)}" if held else "")
+
+
+def respond(
+    templates: Environment, request: Request, name: str, context: Mapping[str, Any], status: int = 200
+) -> HTMLResponse:
+    """Render *name*, and give the browser its form token when it has none."""
+    token = csrf_token(request)
+    response = HTMLResponse(templates.get_template(name).render(csrf=token, **context), status)
+    set_cookie(response, request, CSRF_COOKIE, token)
+    return response
+
+
+def set_cookie(response: Any, request: Request, name: str, value: str, max_age: int | None = None) -> None:
+    secure = request.url.scheme == "https"
+    response.set_cookie(name, value, max_age=max_age, httponly=True, samesite="strict", secure=secure, path="/")

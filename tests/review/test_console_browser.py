@@ -1,0 +1,288 @@
+"""The console in a real browser: keys, refresh, light and dark, wide and narrow, and not one request elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from sqlalchemy import Engine, select
+
+from groundwatch_collector import storage
+from groundwatch_collector.ragtrace import Document
+from groundwatch_collector.tables import traffic_tally
+from groundwatch_review import queries
+from groundwatch_review.console import ConsoleConfig, console_app
+from groundwatch_review.tables import candidates, reviews
+from groundwatch_scorer.judgement import AnnotatorKind, Assessment, ClaimVerdict, Evidence, Verdict
+
+pytestmark = [pytest.mark.service("chromium"), pytest.mark.timeout(120)]
+
+NOW = 1_790_000_000.0
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@dataclass
+class Watch:
+    """A page with everything noted that should not happen."""
+
+    page: Any
+    base: str
+    trouble: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def go(self, path: str) -> Any:
+        return self.page.goto(self.base + path)
+
+    def dialog(self, dialog: Any) -> None:
+        self.trouble.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def expect_clean(self) -> None:
+        assert self.trouble == []
+        assert [url for url in self.requests if not url.startswith((self.base, "data:"))] == []
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=shutil.which("chromium") or shutil.which("google-chrome"), args=list(ARGUMENTS)
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def served(engine: Engine) -> Iterator[str]:
+    """Address of a console over this test's database, served for real."""
+    app = console_app(engine, ConsoleConfig(refresh_seconds=0.3), now=lambda: NOW, candidate_key=b"k" * 32)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none", lifespan="off"))
+    socket = server.config.bind_socket()
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
+    thread.start()
+    yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+    socket.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, served: str) -> Iterator[Callable[..., Watch]]:
+    contexts = []
+
+    def open_one(width: int = 1280, height: int = 860, **options: Any) -> Watch:
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        watch = Watch(page, served)
+        page.on("console", lambda m: watch.trouble.append(f"{m.type}: {m.text}") if m.type != "log" else None)
+        page.on("pageerror", lambda error: watch.trouble.append(str(error)))
+        page.on("dialog", watch.dialog)
+        page.on("request", lambda request: watch.requests.append(request.url))
+        return watch
+
+    yield open_one
+    for context in contexts:
+        context.close()
+
+
+def shoot(watch: Watch, folder: Path, name: str) -> None:
+    """Keep a screenshot for a person to look at: GROUNDWATCH_SCREENSHOTS names a folder that outlives the test."""
+    target = Path(os.environ.get("GROUNDWATCH_SCREENSHOTS", folder)) / f"{name}.png"
+    watch.page.screenshot(path=target, full_page=True)
+    assert target.stat().st_size > 5000
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_fit_their_screen_and_stay_on_this_origin(open_page, world, tmp_path, scheme, width):
+    watch = open_page(width, color_scheme=scheme)
+    paths = {
+        "overview": "/",
+        "traces": "/traces?verdict=fail",
+        "trace": f"/traces/{world.failed[0]}",
+        "review": "/review",
+        "candidates": "/candidates",
+    }
+    for name, path in paths.items():
+        assert watch.go(path).status == 200
+        assert watch.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} overflows"
+        shoot(watch, tmp_path, f"{name}-{width}-{scheme}")
+    watch.expect_clean()
+
+
+def test_the_queue_is_worked_by_keyboard_alone(open_page, engine, world):
+    with storage.reader(engine).connect() as connection:
+        ids = [item.trace_id for item in queries.review_queue(connection, "manual-assistant", 3)]
+    watch = open_page()
+    page = watch.page
+    watch.go("/")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    page.wait_for_url("**/review*")
+    page.keyboard.press("j")
+    page.wait_for_url(f"**item={ids[1]}*")
+    page.keyboard.press("k")
+    page.wait_for_url(f"**item={ids[0]}*")
+    page.keyboard.press("4")
+    assert page.locator("input[name=fault_layer]:checked").input_value() == "generation"
+    page.keyboard.press("n")
+    page.keyboard.type("cx42? invented")  # letters that are keys elsewhere are text here
+    page.keyboard.press("Escape")
+    page.keyboard.press("c")
+    page.wait_for_url("**done=confirm*")
+    page.keyboard.press("x")
+    page.wait_for_url("**done=reject*")
+    with engine.connect() as connection:
+        found = {row.trace_id: row for row in connection.execute(select(reviews))}
+        assert connection.execute(select(candidates.c.trace_id)).scalars().all() == [ids[0]]
+    confirmed, rejected = found[ids[0]], found[ids[1]]
+    assert (confirmed.decision, confirmed.fault_layer, confirmed.note) == (
+        "confirmed",
+        "generation",
+        "cx42? invented",
+    )
+    assert rejected.decision == "rejected"
+    assert confirmed.reviewer == rejected.reviewer
+    watch.expect_clean()
+
+
+def test_help_lists_the_keys_and_closes_with_escape(open_page, world):
+    watch = open_page()
+    watch.go("/review")
+    watch.page.keyboard.press("?")
+    assert watch.page.locator("#help").is_visible()
+    watch.page.keyboard.press("Escape")
+    assert not watch.page.locator("#help").is_visible()
+    watch.expect_clean()
+
+
+def test_rows_of_the_list_are_walked_and_opened_by_keyboard(open_page, world):
+    watch = open_page()
+    watch.go("/traces?verdict=fail")
+    for key in "jjk":
+        watch.page.keyboard.press(key)
+    first = watch.page.locator("[data-row]").first
+    assert first.evaluate("e => e === document.activeElement")
+    outline = first.evaluate("e => getComputedStyle(e).outlineStyle + getComputedStyle(e).outlineWidth")
+    assert outline == "solid3px"
+    watch.page.keyboard.press("Enter")
+    watch.page.wait_for_url("**/traces/0*")
+    watch.expect_clean()
+
+
+def test_the_overview_follows_new_traffic_and_says_when_it_cannot(open_page, engine, world, served):
+    watch = open_page()
+    watch.go("/")
+    before = watch.page.locator("#judged").inner_text()
+    row = {"bucket_start": int(NOW) - 60, "app": "manual-assistant", "version": "1.5.0", "stratum": "normal_b0"}
+    with engine.begin() as connection:
+        storage.add_to_tally(
+            connection, traffic_tally, [{**row, "outcome": "answered", "traces": 1000.0, "received": 1000}]
+        )
+    watch.page.wait_for_function("old => document.querySelector('#judged').innerText !== old", arg=before)
+    assert "3," in watch.page.locator("#judged").inner_text()
+    watch.expect_clean()
+    watch.page.route("**/*", lambda route: route.abort())
+    watch.page.wait_for_function(
+        "() => document.querySelector('#freshness').innerText.includes('Not refreshed since')"
+    )
+
+
+def test_pause_holds_the_page_still(open_page, engine, world):
+    watch = open_page()
+    watch.go("/")
+    watch.page.keyboard.press("p")
+    assert watch.page.locator("[data-pause]").get_attribute("aria-pressed") == "true"
+    assert "Paused at" in watch.page.locator("#freshness").inner_text()
+
+
+def test_the_console_works_without_script(open_page, engine, world):
+    watch = open_page(java_script_enabled=False)
+    watch.go("/")
+    watch.page.select_option("select[name=version]", "1.4.2")
+    watch.page.get_by_role("button", name="Show").click()
+    watch.page.wait_for_url("**version=1.4.2*")
+    watch.go("/review")
+    watch.page.get_by_role("button", name="Reject").click()
+    watch.page.wait_for_url("**done=reject*")
+    with engine.connect() as connection:
+        assert len(connection.execute(select(reviews)).all()) == 1
+
+
+PAYLOADS = (
+    "<script>alert(1)</script>",
+    '"><svg onload=alert(2)>',
+    "<img src=https://evil.example/x.png onerror=alert(3)>",
+    "![x](https://evil.example/pixel.png)",
+    '<base href="https://evil.example/">',
+    "<a href='javascript:alert(4)'>x</a>",
+    "pay \u202eeruces\u202c now",
+)
+
+
+def test_hostile_text_runs_nothing_and_fetches_nothing(open_page, add_trace, tmp_path):
+    payload = " ".join(PAYLOADS)
+    document = Document(payload, 1, 1.0, payload, title=payload)
+    evidence = (Evidence(payload, 0, 20, payload[:20]),)
+    claim = ClaimVerdict(payload, 0, len(payload), Verdict.CONTRADICTED, 0.9, payload, evidence)
+    judged = Assessment("m", AnnotatorKind.LLM, (claim,), explanation=payload)
+    trace_id = add_trace(query=payload, answer=payload, candidates=(document,), context=(document,), judged=judged)
+    watch = open_page()
+    for path in ("/traces", f"/traces/{trace_id}"):
+        watch.go(path)
+        assert watch.page.locator("body").inner_text().count("<script>alert(1)</script>") >= 1
+    box = watch.page.locator(".answer .ctrl").first
+    assert (box.inner_text(), box.is_visible()) == ("RLO", True)
+    shoot(watch, tmp_path, "hostile")
+    watch.expect_clean()
+
+
+def test_text_and_its_ground_have_enough_contrast(open_page, world):
+    for scheme in ("light", "dark"):
+        watch = open_page(color_scheme=scheme)
+        for path in ("/", f"/traces/{world.failed[0]}"):
+            watch.go(path)
+            assert watch.page.evaluate(CONTRAST) == [], (scheme, path)
+
+
+CONTRAST = """() => {
+  const rgb = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = rgb(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] > 0.99) return c;
+    }
+    return [255, 255, 255];
+  };
+  const found = new Set();
+  for (const e of document.querySelectorAll("main *, header *, footer *")) {
+    if (e.closest("svg, option, :disabled, .off, .unseen, .no-js") || !e.checkVisibility()) continue;
+    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+    const [a, b] = [light(rgb(getComputedStyle(e).color)), light(ground(e))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) found.add(`${e.className || e.tagName}: ${ratio.toFixed(2)}`);
+  }
+  return [...found];
+}"""
