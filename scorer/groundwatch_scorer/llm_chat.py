@@ -34,7 +34,7 @@ _PAUSING = frozenset({"timeout", "unreachable", "server_error", "rate_limited", 
 
 
 class Unanswered(Exception):
-    """No usable reply; ``reason`` is from the closed set of docs/judging.md. Holds no text of the trace."""
+    """No usable reply; ``reason`` is from the closed set of docs/llm-judge.md. Holds no text of the trace."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -153,7 +153,7 @@ def test_odd_spellings_of_the_metadata_address_are_seen_through(host: str) -> No
         socket.getaddrinfo(host, 80)
     except OSError:
         pytest.skip("this system's resolver does not read this spelling, so it leads nowhere")
-    with pytest.raises(EndpointRefused, match="metadata|not an address"):
+    with pytest.raises(EndpointRefused, match=r"metadata|not an address"):
         ask(open_client(f"http://{host}/v1", "k", max_retries=0))
 
 
