@@ -100,9 +100,10 @@
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" } });
       if (!answer.ok) throw new Error(String(answer.status));
-      replace(await answer.text());
+      const text = await answer.text();
+      if (!busy()) replace(text); // paused, or begun to read, while it was under way
     } catch {
-      say(`Not refreshed since ${last}: the console does not answer`);
+      if (!paused) say(`Not refreshed since ${last}: the console does not answer`);
     }
   };
   setInterval(refresh, every);
