@@ -51,7 +51,7 @@ def deployed(incident: Incident | None) -> Behaviour:
     return replace(changes[incident], version=BAD_VERSION)
 
 
-_WHOLE_NUMBER = re.compile(r"(?<![\w.,:#-])\d{1,3}(?:,\d{3})+(?![\w.:])|(?<![\w.,:#-])\d+(?![\w:-]|[.,]\d)")
+_WHOLE_NUMBER = re.compile(r"(?<![\w.,:#\[-])\d{1,3}(?:,\d{3})+(?![\w.:])|(?<![\w.,:#\[-])\d+(?![\w:-]|[.,]\d)")
 
 
 def invent_number(sentence: str, rng: random.Random) -> str | None:

@@ -163,17 +163,16 @@ def _command(endpoint: str, plan: Plan, incident: Incident | None, requests: int
 
 def _serve_traffic(command: Sequence[str], progress: Callable[[str], None]) -> None:
     """Run the application in a process of its own, as a customer's would be."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # noqa: S603
-    try:
-        assert process.stderr is not None  # asked for above
-        last = ""
-        for line in process.stderr:
-            last = line.rstrip() or last
-            progress(line.rstrip())
-        code = process.wait()
-    finally:
-        process.kill()
-        process.wait()
+    last = ""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+        try:
+            assert process.stderr is not None  # asked for above
+            for line in process.stderr:
+                last = line.rstrip() or last
+                progress(line.rstrip())
+            code = process.wait()
+        finally:
+            process.kill()  # nothing to do but when the story is broken off
     if code != 0:
         raise StoryError(f"the application ended with exit code {code}: {last}")
 
