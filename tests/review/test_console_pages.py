@@ -321,6 +321,14 @@ def test_the_queue_begins_with_judged_failures_that_users_complained_of(client, 
     assert "its user complained" in text
 
 
+def test_a_notice_in_the_address_is_made_of_checked_words_only(client, world):
+    page = client.get("/review", params={"done": "confirm", "candidate": "rc_<b>", "trace": "//evil.example"}).text
+    assert "Failure confirmed." in page
+    assert "evil.example" not in page
+    assert "rc_" not in page
+    assert 'role="status">' not in client.get("/review", params={"done": "<b>"}).text
+
+
 def test_an_item_can_be_addressed_and_leads_to_its_neighbours(client, world):
     with storage.reader(world.engine).connect() as connection:
         ids = [item.trace_id for item in queries.review_queue(connection, APP, 5)]

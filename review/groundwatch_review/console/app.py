@@ -415,12 +415,10 @@ def _candidate_id(request: Request) -> str:
 def _notice(request: Request) -> dict[str, str]:
     """What was just done, from the address: closed words and checked identifiers only."""
     asked = request.query_params
-    done = asked.get("done", "")
-    if done not in ("confirm", "reject"):
-        return {}
-    candidate_id, trace_id = asked.get("candidate", ""), asked.get("trace", "")
+    done, candidate_id, trace_id = (asked.get(name, "") for name in ("done", "candidate", "trace"))
+    known = done in ("confirm", "reject")
     return {
-        "done": done,
-        "candidate": candidate_id if _CANDIDATE_ID.fullmatch(candidate_id) else "",
-        "trace": trace_id if _TRACE_ID.fullmatch(trace_id) else "",
+        "done": done if known else "",
+        "candidate": candidate_id if known and _CANDIDATE_ID.fullmatch(candidate_id) else "",
+        "trace": trace_id if known and _TRACE_ID.fullmatch(trace_id) else "",
     }

@@ -19,6 +19,7 @@ HELD = {
     "unconfirmed": "waits for a person to read it",
     "blocked": "blocked: redaction could not be completed",
     "rejected": "rejected by a person",
+    "holdout": "hold-out set: not part of this download",
     "consent_unknown": "held: nobody has recorded the right to use this traffic",
     "schema": "held: the format's own rules do not let it leave",
 }
@@ -81,6 +82,8 @@ def _held(row: CandidateRow) -> str:
         return "unconfirmed"
     if _object(row.document, "governance").get("consent") in (None, "UNKNOWN"):
         return "consent_unknown"
+    if row.document.get("split") == "HOLDOUT":
+        return "holdout"
     return "" if _object(row.document, "governance").get("export_allowed") is True else "schema"
 
 

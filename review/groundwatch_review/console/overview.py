@@ -387,7 +387,7 @@ def _latency(connection: Connection, scope: Scope, config: ConsoleConfig) -> tup
             quantile(first, 0.5),
             quantile(first, 0.95),
             len(first),
-            f"{len(first):,} sampled requests, weighted",
+            f"{len(first):,} sampled requests, weighted" if first else "no sampled request recorded it",
         ),
     )
 
