@@ -28,7 +28,7 @@ bench: venv-test  ## measurements; never asserted
 	@for f in tests/bench/bench_*.py; do echo "== $$f" >&2; $(BIN)/python $$f || exit 1; done
 
 torture: venv-test  ## kill -9 the monitor KILLS times under load
-	$(BIN)/python tests/e2e/torture.py --kills $(or $(KILLS),20)
+	$(BIN)/python tests/harness/torture.py --kills $(or $(KILLS),20)
 
 clean:  ## remove what was built
 	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -55,7 +55,7 @@ class Decoded:
 
 
 def decode(body: bytes, encoding: Encoding, limits: Limits | None = None) -> Decoded:
-    """Decode an ``ExportTraceServiceRequest`` (decompressed). An empty body is an empty request.
+    """Decode an ``ExportTraceServiceRequest`` (decompressed). No bytes are an empty message in protobuf, not in JSON.
 
     A bad span is left out and counted; raises :class:`Rejected` when the request as a whole cannot be taken.
     """
@@ -64,7 +64,7 @@ def decode(body: bytes, encoding: Encoding, limits: Limits | None = None) -> Dec
         raise Rejected(
             Reason.TOO_LARGE, f"body: {len(body)} bytes, accepted: up to {limits.max_decompressed_bytes}", 413
         )
-    if not body:
+    if not body and encoding == "protobuf":
         return Decoded([], {}, {})
     if body.startswith(_GZIP_MAGIC):
         raise Rejected(Reason.MALFORMED, "body: still gzip; send it packed once, with Content-Encoding: gzip")

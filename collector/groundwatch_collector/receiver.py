@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from groundwatch_collector.feedback_intake import read_feedback

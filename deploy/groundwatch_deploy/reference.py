@@ -53,7 +53,8 @@ METRICS_HEAD = """# Metrics
 Served in the Prometheus text format at `http://127.0.0.1:4391/metrics`. `rag_*` speaks of the watched application,
 `groundwatch_*` of the monitor itself. Counts and timestamps are exported, never ratios or ages: Prometheus divides.
 Label values come from closed or capped sets; what does not fit is counted under `__other__` and in
-`groundwatch_label_overflow_total`. No label ever holds text of a user, a question or a trace id.
+`groundwatch_label_overflow_total` or `groundwatch_tally_label_overflow_total`. No label ever holds text of a user, a
+question or a trace id.
 
 The sums that estimates are made of (`rag_traces_total` and `rag_judged_*`) are the committed sums of the database:
 after a restart they continue exactly. Everything else starts at 0 with the process. [Estimate](concepts/estimate.md)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import threading
 import time
@@ -18,17 +19,18 @@ from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.pipeline import Pipeline
 from groundwatch_collector.receiver import asgi_app
-from groundwatch_collector.spanlog import SpanLog
+from groundwatch_collector.spanlog import LogLocked, SpanLog
 from groundwatch_collector.storage import open_engine
 from groundwatch_collector.traffic_metrics import TrafficMetrics
 from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import Misused, emit, say
-from groundwatch_deploy.config import ConfigError, JudgeConfig, Secret, Secrets, load_secrets
+from groundwatch_deploy.config import ConfigError, JudgeConfig, Secret, Secrets, ServerConfig, load_secrets
 from groundwatch_deploy.servers import HttpServer, bind, is_loopback
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
 from groundwatch_review.console import console_app
 from groundwatch_review.redaction import redact_text
+from groundwatch_scorer import judgement_store, queue
 from groundwatch_scorer.judgement import Judge
 from groundwatch_scorer.local_judge import LocalJudge
 from groundwatch_scorer.scorer_metrics import ScorerMetrics
@@ -75,28 +77,30 @@ class Monitor:
         server.data_directory.mkdir(parents=True, exist_ok=True)
         self.secrets: Secrets = load_secrets(server.data_directory)
         self._salt = salt or self.secrets.sampling_salt.value
+        with contextlib.ExitStack() as opened:
+            self._open(opened)
+            self._close = opened.pop_all()
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def _open(self, opened: contextlib.ExitStack) -> None:
+        server = self.settings.server
         # Sockets first: a port in use is reported before the log is locked or the database touched.
         self._sockets = [
-            bind(server.ingest_host, server.ingest_port, "[server] ingest_port"),
-            bind(server.console_host, server.console_port, "[server] console_port"),
-            bind(server.metrics_host, server.metrics_port, "[server] metrics_port"),
+            opened.enter_context(bind(server.ingest_host, server.ingest_port, "[server] ingest_port")),
+            opened.enter_context(bind(server.console_host, server.console_port, "[server] console_port")),
+            opened.enter_context(bind(server.metrics_host, server.metrics_port, "[server] metrics_port")),
         ]
+        self.log = opened.enter_context(_open_log(server, self.now))
         self.engine: Engine = open_engine(server.url)
+        opened.callback(self.engine.dispose)
         migrations.upgrade(self.engine)
-        self.log = SpanLog(
-            server.data_directory / "spanlog",
-            segment_bytes=server.log_segment_bytes,
-            group_seconds=server.log_group_seconds,
-            max_bytes=server.log_max_bytes,
-            max_age_seconds=server.log_max_age_seconds,
-            now=now,
-        )
-        self._stop = threading.Event()
-        self.judges = judges(settings.judge, self.secrets.llm_api_key)
+        # This process is the only scorer of its database: what a killed one had claimed is free again at once.
+        queue.release_all(self.engine)
+        self.judges = judges(self.settings.judge, self.secrets.llm_api_key, self.engine, self.now())
         self.pipeline = self._pipeline()
         self.scorer = self._scorer()
         self._servers = self._http_servers()
-        self._threads: list[threading.Thread] = []
 
     def _pipeline(self) -> Pipeline:
         return Pipeline(
@@ -155,8 +159,7 @@ class Monitor:
         self._stop.set()
         for thread in self._threads:
             thread.join(30)
-        self.log.close()
-        self.engine.dispose()
+        self._close.close()
 
     def __enter__(self) -> Monitor:
         return self
@@ -167,23 +170,40 @@ class Monitor:
         self.stop()
 
 
-def judges(config: JudgeConfig, api_key: Secret) -> list[Judge]:
+def _open_log(server: ServerConfig, now: Callable[[], float]) -> SpanLog:
+    try:
+        return SpanLog(
+            server.data_directory / "spanlog",
+            segment_bytes=server.log_segment_bytes,
+            group_seconds=server.log_group_seconds,
+            max_bytes=server.log_max_bytes,
+            max_age_seconds=server.log_max_age_seconds,
+            now=now,
+        )
+    except LogLocked as error:
+        raise ConfigError(f"[server] data_directory: {error}") from error
+
+
+def judges(config: JudgeConfig, api_key: Secret, engine: Engine, now: float) -> list[Judge]:
     """The local judge, and the configured model beside it. The first one's verdicts make the headline."""
     chosen: list[Judge] = [LocalJudge()]
     if config.llm_model:
-        chosen.append(llm_judge(config, api_key))
+        # What was spent since midnight counts against the day's budget, whatever was restarted in between.
+        midnight = now - now % 86_400
+        chosen.append(llm_judge(config, api_key, lambda name: judgement_store.spent_usd(engine, name, midnight)))
     return chosen
 
 
-def llm_judge(config: JudgeConfig, api_key: Secret) -> Judge:
+def llm_judge(config: JudgeConfig, api_key: Secret, spent_usd: Callable[[str], float] = lambda _name: 0.0) -> Judge:
     """The configured model as a judge. Personal data and secrets are redacted before anything is sent.
 
-    Raises :class:`ConfigError` where the endpoint may not be used.
+    *spent_usd* tells what a judge of this name has cost today. Raises :class:`ConfigError` where the endpoint may
+    not be used.
     """
     # Half a second of imports that most deployments never need.
     from groundwatch_scorer.llm_budget import Price  # noqa: PLC0415
     from groundwatch_scorer.llm_endpoint import EndpointRefused, open_client  # noqa: PLC0415
-    from groundwatch_scorer.llm_judge import LlmJudge  # noqa: PLC0415
+    from groundwatch_scorer.llm_judge import LlmJudge, identifier_of  # noqa: PLC0415
 
     try:
         client = open_client(
@@ -203,6 +223,7 @@ def llm_judge(config: JudgeConfig, api_key: Secret) -> Judge:
         redact=None if config.llm_send_unredacted else redacted,
         prices={config.llm_model: price} if known else None,
         max_usd_per_day=config.llm_budget_usd_per_day or None,
+        already_spent_usd=spent_usd(identifier_of(config.llm_model)),
     )
 
 

@@ -100,6 +100,11 @@ _TO_A_GRADER = re.compile(
 )
 
 
+def identifier_of(model: str) -> str:
+    """The name under which *model* judges with this rubric; another rubric starts another series."""
+    return f"llm:{model}:{VERSION}"
+
+
 class LlmJudge:
     """Reads a trace through a language model. For one thread; never raises.
 
@@ -127,7 +132,7 @@ class LlmJudge:
         clock: Callable[[], float] = time.monotonic,
         nonce: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
-        self._identifier = f"llm:{model}:{VERSION}"
+        self._identifier = identifier_of(model)
         self._chat = Chat(client, model, timeout_seconds=timeout_seconds, pause_seconds=pause_seconds, clock=clock)
         self._redact = redact or (lambda text: text)
         price = (prices or {}).get(model)

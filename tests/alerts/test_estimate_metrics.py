@@ -136,7 +136,7 @@ def test_every_series_of_a_known_app_and_judge_starts_at_zero(engine: Engine) ->
 def test_an_empty_database_scrapes(engine: Engine) -> None:
     scrape = Scrape(TallyCollector(engine, judges=["l"]))
     assert not any(name.startswith("rag_") for name, _ in scrape.samples)
-    assert scrape("groundwatch_label_overflow_total", label="app") == 0
+    assert scrape("groundwatch_tally_label_overflow_total", label="app") == 0
 
 
 def test_too_many_apps_and_versions_share_one_name_and_keep_the_total(engine: Engine) -> None:
@@ -154,7 +154,7 @@ def test_too_many_apps_and_versions_share_one_name_and_keep_the_total(engine: En
     assert apps == {"app00", "app01", "app02", "app03", "shop", OTHER}
     assert len(pairs) == 8
     assert scrape.total("rag_traces_total") == 40
-    assert scrape("groundwatch_label_overflow_total", label="app") == 16
+    assert scrape("groundwatch_tally_label_overflow_total", label="app") == 16
     # A name once given is kept, also when an older bucket arrives later.
     traffic(engine, 1, bucket=-1, app="late")
     again = Scrape(collector)

@@ -129,9 +129,9 @@ def test_every_real_capture_decodes_whole_and_equal_in_both_encodings(shared_dat
         assert decode(as_otlp_json(body), "json") == decoded, capture.name
 
 
-@pytest.mark.parametrize("encoding", ["protobuf", "json"])
-def test_an_empty_body_is_an_empty_request(encoding):
-    assert decode(b"", encoding).spans == []
+@pytest.mark.parametrize(("body", "encoding"), [(b"", "protobuf"), (b"{}", "json")])
+def test_an_empty_message_is_an_empty_request(body, encoding):
+    assert decode(body, encoding).spans == []
 
 
 @pytest.mark.parametrize(

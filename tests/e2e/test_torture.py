@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
-
-_spec = importlib.util.spec_from_file_location("torture", Path(__file__).with_name("torture.py"))
-assert _spec and _spec.loader
-torture = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(torture)
+import torture
 
 
 @pytest.mark.timeout(500)

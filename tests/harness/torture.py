@@ -1,6 +1,6 @@
 """Kill -9 the whole monitor at random moments under load; then account for every acknowledged trace.
 
-Run: `python tests/e2e/torture.py --kills 20`. The last line is one JSON object: kills, acknowledged, in_ledger,
+Run: `python tests/harness/torture.py --kills 20`. The last line is one JSON object: kills, acknowledged, in_ledger,
 lost (acknowledged and not in the ledger), doubled (counted more than once in the traffic sums).
 """
 

@@ -1,0 +1,88 @@
+"""Real peers for the whole monitor, each on a free loopback port."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(url: str, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def postgresql_url() -> Iterator[str]:
+    """A PostgreSQL cluster of its own, as the unprivileged user where the tests run as root."""
+    initdb = next(
+        (str(p) for p in sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))), shutil.which("initdb") or ""
+    )
+    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    folder = Path(tempfile.mkdtemp(prefix="groundwatch-pg-"))
+    folder.chmod(0o755)
+    data, port = folder / "data", free_port()
+    if as_user:
+        shutil.chown(folder, "postgres", "postgres")
+    pg_ctl = str(Path(initdb).with_name("pg_ctl"))
+
+    def run(*command: str) -> None:
+        subprocess.run([*as_user, *command], check=True, stdout=subprocess.DEVNULL, cwd="/")
+
+    run(initdb, "-D", str(data), "-A", "trust", "-U", "app", "--no-sync")
+    options = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder} -c fsync=off"
+    run(pg_ctl, "-D", str(data), "-w", "-l", str(folder / "log"), "-o", options, "start")
+    try:
+        yield f"postgresql+psycopg://app@127.0.0.1:{port}/postgres"
+    finally:
+        run(pg_ctl, "-D", str(data), "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def prometheus(tmp_path) -> Iterator[object]:
+    """Call with a target `host:port` and rule files; returns the base URL of a real Prometheus scraping it."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(target: str, rules: tuple[Path, ...] = ()) -> str:
+        port = free_port()
+        config = tmp_path / "prometheus.yml"
+        listed = "".join(f"  - {path}\n" for path in rules)
+        config.write_text(
+            "global: {scrape_interval: 500ms, evaluation_interval: 500ms}\n"
+            + (f"rule_files:\n{listed}" if rules else "")
+            + f"scrape_configs:\n- job_name: groundwatch\n  static_configs: [{{targets: ['{target}']}}]\n"
+        )
+        command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'tsdb'}"]
+        command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
+        with (tmp_path / "prometheus.log").open("wb") as log:
+            running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log))
+        wait_for(f"http://127.0.0.1:{port}/-/ready")
+        return f"http://127.0.0.1:{port}"
+
+    yield start
+    for process in running:
+        process.terminate()
+        process.wait(10)
