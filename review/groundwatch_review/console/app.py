@@ -106,7 +106,10 @@ class Console:
     @contextmanager
     def _read(self) -> Iterator[Connection]:
         """One snapshot: every number of a page is of the same moment."""
-        with reader(self._engine).connect() as connection, connection.begin():
+        engine = reader(self._engine)
+        if engine.dialect.name == "postgresql":  # its default takes a new snapshot with every statement
+            engine = engine.execution_options(isolation_level="REPEATABLE READ")
+        with engine.connect() as connection, connection.begin():
             yield connection
 
     def _page(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> Response:
