@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -19,6 +18,7 @@ from .text import CJK, Sentence, folded, is_cjk, sentences, tokens
 from .text_numbers import Quantity, quantities
 
 LONGEST_WINDOW = 3  # sentences
+_TIE = 1e-9  # of the total weight: sums that differ by less are the same
 _WINDOW_PRICE = 0.02  # of recall per further sentence: the shorter passage wins unless the longer one adds something
 _DISCOUNT = 0.3
 _HALF_MATCH = 0.5  # of a Chinese bigram's weight when both characters occur, but apart
@@ -36,6 +36,8 @@ class Passages:
     sentences: tuple[Sentence, ...]
     tokens: tuple[frozenset[str], ...]  # per sentence
     quantities: tuple[tuple[Quantity, ...], ...]  # per sentence, offsets in the sentence
+    places: Mapping[str, tuple[int, ...]]  # token -> the sentences that have it
+    characters: frozenset[str]  # the Chinese characters of the text
     cut: bool  # whether the text was longer than is read
 
 
@@ -65,13 +67,20 @@ def passages(text: str) -> Passages:
     read = text[:_LONGEST_DOCUMENT]
     spans = tuple(sentences(read))
     pieces = [read[s.start : s.end] for s in spans]
+    sets = tuple(frozenset(tokens(piece)) for piece in pieces)
+    places: dict[str, list[int]] = {}
+    for index, found in enumerate(sets):
+        for token in found:
+            places.setdefault(token, []).append(index)
     return Passages(
         text,
         flat := flattened(read),
         number_template(flat),
         spans,
-        tuple(frozenset(tokens(piece)) for piece in pieces),
+        sets,
         tuple(tuple(quantities(piece)) for piece in pieces),
+        {token: tuple(where) for token, where in places.items()},
+        frozenset(c for c in flat if is_cjk(c)),
         len(read) < len(text),
     )
 
@@ -90,14 +99,10 @@ class Weights:
     """How much a token tells: rare ones tell more. Counted in the documents at hand over a shipped background."""
 
     def __init__(self, documents: Iterable[Passages] = (), discounted: frozenset[str] = frozenset()) -> None:
-        self._local: Counter[str] = Counter()
-        self._sentences = 0
+        self._documents = tuple(documents)
+        self._sentences = sum(len(document.tokens) for document in self._documents)
         self._discounted = discounted  # words of the question: repeating them in an answer proves little
         self._known: dict[str, float] = {}
-        for document in documents:
-            self._sentences += len(document.tokens)
-            for sentence in document.tokens:
-                self._local.update(sentence)
 
     def of(self, token: str) -> float:
         weight = self._known.get(token)
@@ -107,7 +112,7 @@ class Weights:
 
     def _count(self, token: str) -> float:
         background = _background("zh" if is_cjk(token) else "en")
-        seen = background.counts.get(token, 0) + self._local[token]
+        seen = background.counts.get(token, 0) + sum(len(d.places.get(token, ())) for d in self._documents)
         weight = math.log((background.sentences + self._sentences + 1) / (seen + 0.5))
         return weight * _DISCOUNT if token in self._discounted else weight
 
@@ -132,55 +137,42 @@ class Library:
         self.documents = documents
         self.where = where
         self.passages = [passages(d.text or "") for d in documents]
-        self._characters = frozenset(c for p in self.passages for c in p.flat if is_cjk(c))
-        self._places: dict[str, list[tuple[int, int]]] = {}  # token -> (document, sentence)
-        for d, document in enumerate(self.passages):
-            for s, sentence in enumerate(document.tokens):
-                for token in sentence:
-                    self._places.setdefault(token, []).append((d, s))
+        self._quantities: list[Quantity] | None = None
 
-    def best_window(self, wanted: frozenset[str], weights: Weights, only: int | None = None) -> Window | None:
+    def best_window(
+        self, wanted: frozenset[str], weights: Weights, only: int | None = None, least: float = 0.0
+    ) -> Window | None:
         """The shortest run of up to three sentences that covers most of *wanted*; ties go to the earlier one.
 
-        *only* restricts the search to one document.
+        *only* restricts the search to one document; documents that cannot reach the recall *least* are passed over.
         """
         order = sorted(wanted)  # a set's order differs from run to run, and with it the last digit of a sum
         weight = [weights.of(token) for token in order]
         total = sum(weight)
-        if not total:
-            return None
-        hits = self._hits(order, only)
+        searched: list[tuple[int, _Hits]] = []
+        for d in range(len(self.passages)) if only is None else (only,):
+            places = [self.passages[d].places.get(token, ()) for token in order]
+            if sum(w for w, where in zip(weight, places, strict=True) if where) >= least * total:
+                searched.append((d, _hits(places, weight)))
+        # Longer runs are only looked at where they can beat the best single sentence.
+        at_least = max((max(h.alone.values()) for _d, h in searched if h.alone), default=0.0) - _TIE * total
         best: Window | None = None
-        best_score = 0.0
-        sums: dict[int, float] = {}
-        for d, s in sorted(hits):
-            mask = 0
-            for length in range(LONGEST_WINDOW):
-                if s + length >= len(self.passages[d].sentences):
-                    break
-                mask |= hits.get((d, s + length), 0)
-                covered = sums.get(mask)
-                if covered is None:
-                    covered = sums[mask] = sum(w for i, w in enumerate(weight) if mask >> i & 1) / total
-                score = covered - _WINDOW_PRICE * length
-                if score > best_score + 1e-9:
-                    best, best_score = Window(d, s, s + length, covered), score
+        for d, hits in searched:
+            better = _best_run(hits, weight, at_least, len(self.passages[d].tokens), _WINDOW_PRICE * total)
+            if better is not None:
+                first, last, covered = better
+                best = Window(d, first, last, covered / total)
+                at_least = covered - _WINDOW_PRICE * total * (last - first) + _TIE * total
         return best
 
-    def _hits(self, order: Sequence[str], only: int | None) -> dict[tuple[int, int], int]:
-        hits: dict[tuple[int, int], int] = {}
-        for i, token in enumerate(order):
-            for place in self._places.get(token, ()):
-                if only is None or place[0] == only:
-                    hits[place] = hits.get(place, 0) | 1 << i
-        return hits
-
     def has(self, token: str) -> bool:
-        return token in self._places
+        return any(token in passage.places for passage in self.passages)
 
     def covers(self, token: str) -> float:
         """How well the whole of the documents has *token*, in [0, 1]."""
-        return 1.0 if token in self._places else _half_match(token, self._characters)
+        if self.has(token):
+            return 1.0
+        return max((_half_match(token, passage.characters) for passage in self.passages), default=0.0)
 
     def window_covers(self, window: Window, wanted: Iterable[str], weights: Weights) -> float:
         """Share of the weight of *wanted* in *window*, with half matches of Chinese."""
@@ -197,7 +189,9 @@ class Library:
         return [q for s in self.passages[window.document].quantities[window.first : window.last + 1] for q in s]
 
     def all_quantities(self) -> list[Quantity]:
-        return [q for document in self.passages for sentence in document.quantities for q in sentence]
+        if self._quantities is None:
+            self._quantities = [q for document in self.passages for sentence in document.quantities for q in sentence]
+        return self._quantities
 
     def window_text(self, window: Window) -> str:
         document = self.passages[window.document]
@@ -208,6 +202,43 @@ class Library:
         document = self.passages[window.document]
         start, end = document.sentences[window.first].start, document.sentences[window.last].end
         return Evidence(self.documents[window.document].id, start, end, document.text[start:end], self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hits:
+    masks: Mapping[int, int]  # sentence -> bits of the tokens that it has
+    alone: Mapping[int, float]  # sentence -> their weight
+
+
+def _hits(places: Sequence[Sequence[int]], weight: Sequence[float]) -> _Hits:
+    masks: dict[int, int] = {}
+    alone: dict[int, float] = {}
+    for token, where in enumerate(places):
+        for sentence in where:
+            masks[sentence] = masks.get(sentence, 0) | 1 << token
+            alone[sentence] = alone.get(sentence, 0.0) + weight[token]
+    return _Hits(masks, alone)
+
+
+def _best_run(
+    hits: _Hits, weight: Sequence[float], at_least: float, sentence_count: int, price: float
+) -> tuple[int, int, float] | None:
+    """The best run of sentences above *at_least* by weight less *price* per further one: (first, last, weight)."""
+    masks, alone = hits.masks.get, hits.alone.get
+    best: tuple[int, int, float] | None = None
+    for first in sorted(hits.masks):
+        if alone(first, 0.0) + alone(first + 1, 0.0) + alone(first + 2, 0.0) <= at_least:
+            continue
+        seen, covered = 0, 0.0
+        for last in range(first, min(first + LONGEST_WINDOW, sentence_count)):
+            has = masks(last, 0)
+            new = has & ~seen
+            covered += alone(last, 0.0) if new == has else sum(w for i, w in enumerate(weight) if new >> i & 1)
+            seen |= new
+            score = covered - price * (last - first)
+            if score > at_least:
+                best, at_least = (first, last, covered), score + _TIE * price
+    return best
 
 
 def _half_match(token: str, characters: frozenset[str]) -> float:

@@ -193,4 +193,4 @@ def _flips(claim: str, wanted: frozenset[str], library: Library, window: Window)
     return False
 
 
-_TWIN = 0.7  # share of all tokens of both that they have in common
+_TWIN = 0.8  # share of all tokens of both that they have in common

@@ -37,6 +37,8 @@ _NOT_MENTIONED_FROM = 0.7
 _LONGEST_ANSWER = 20_000  # characters that are read
 _MOST_CLAIMS = 60
 _CITATION_MARGIN = 0.1  # a cited passage supports if no other covers the claim better by more than this
+_LEFT_OUT_FROM = 0.75  # recall of a passage outside the context, from which it is shown as what was missed
+_LEFT_OUT_BY = 0.25  # and how much more of the claim it must cover than the context does
 _SHORTEST_COPY = 6  # characters
 _SHORTEST_TEMPLATE = 12  # characters beside the numbers, a Chinese one for two: "# million" stands everywhere
 _LEAD_IN = re.compile(r"[:：]\s*$")
@@ -44,18 +46,23 @@ _LEAD_IN_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Calibration:
+class Calibration:
     """Score to probability, as fitted; see docs/judging.md for the rows and the command."""
 
     weights: dict[str, float]
     intercept: float
     slope: float
 
+    def probability(self, value: float) -> float:
+        """Chance that a claim of this score is not supported, at even odds beforehand."""
+        return 1 / (1 + math.exp(-(self.intercept + self.slope * value)))
+
 
 @lru_cache(maxsize=1)
-def _calibration() -> _Calibration:
+def calibrated() -> Calibration:
+    """The shipped numbers."""
     raw = json.loads(resources.files(__package__).joinpath("local_calibration.json").read_text(encoding="utf-8"))
-    return _Calibration(raw["weights"], raw["platt"]["intercept"], raw["platt"]["slope"])
+    return Calibration(raw["weights"], raw["platt"]["intercept"], raw["platt"]["slope"])
 
 
 class LocalJudge:
@@ -100,11 +107,12 @@ class _Reading:
         self.question = Question(trace.query, trace.rewritten_query)
         everything = {p.text: p for library in (self.context, self.left_out) for p in library.passages}.values()
         self.weights = Weights(everything)
+        self._relevances: dict[tuple[str | None, str | None], float | None] = {}
         self.claim_weights = Weights(self.context.passages, self.question.tokens)
 
     def assessment(self) -> Assessment:
         refused = refusal.classify(self.answer)
-        judged = [] if refused is Refusal.FULL else [self._judge(span) for span in self._claims()]
+        judged = [] if refused is Refusal.FULL else [self._judge(span) for span in self.claims()]
         context_relevance = self._relevance(self.trace.context)
         candidate_relevance = self._relevance(self.trace.candidates)
         return Assessment(
@@ -123,11 +131,11 @@ class _Reading:
         )
 
     def _flags(self) -> tuple[str, ...]:
-        read_all = len(self.answer) == len(self.trace.answer or "") and len(self._claims()) < _MOST_CLAIMS
+        read_all = len(self.answer) == len(self.trace.answer or "") and len(self.claims()) < _MOST_CLAIMS
         cut = any(d.cut for d in self.trace.context or ()) or any(p.cut for p in self.context.passages)
         return (*(() if read_all else ("answer_cut",)), *(("context_truncated",) if cut else ()))
 
-    def _claims(self) -> list[Sentence]:
+    def claims(self) -> list[Sentence]:
         spans = [span for span in sentences(self.answer) if is_claim(self.answer[span.start : span.end], span)]
         return spans[:_MOST_CLAIMS]
 
@@ -144,12 +152,15 @@ class _Reading:
         elif not self.context.documents:
             verdict, probability, reason = Verdict.NOT_MENTIONED, 1.0, "no_context"
         else:
-            signals = claim_signals(bare, self.context, self.claim_weights, window, wanted)
-            probability = unsupported_probability(signals)
+            signals = self.signals(bare, wanted, window)
+            probability = calibrated().probability(score(signals, calibrated().weights))
             verdict, reason = verdict_of(probability), reason_of(signals, probability)
         evidence, library, best = self._evidence(wanted, window, verdict, bare)
         claim = ClaimVerdict(text, span.start, span.end, verdict, round(probability, 4), reason, evidence)
         return _Judged(claim, library, best)
+
+    def signals(self, claim: str, wanted: frozenset[str], window: Window | None) -> Signals:
+        return claim_signals(claim, self.context, self.claim_weights, window, wanted)
 
     def _evidence(
         self, wanted: frozenset[str], window: Window | None, verdict: Verdict, claim: str
@@ -157,21 +168,24 @@ class _Reading:
         """The best passage of the context; for a claim without support also a much better one that was left out."""
         found = () if window is None else (self.context.evidence(window),)
         if verdict in (Verdict.NOT_MENTIONED, Verdict.UNCERTAIN) and self.left_out.documents:
-            other = self.left_out.best_window(wanted, self.claim_weights)
-            here = 0.0 if window is None else window.recall
-            if (
-                other is not None
-                and other.recall >= max(0.75, here + 0.25)
-                and _numbers_in(claim, self.left_out, other)
-            ):
+            least = max(_LEFT_OUT_FROM, (0.0 if window is None else window.recall) + _LEFT_OUT_BY)
+            other = self.left_out.best_window(wanted, self.claim_weights, least=least)
+            if other is not None and other.recall >= least and _numbers_in(claim, self.left_out, other):
                 return (self.left_out.evidence(other), *found), self.left_out, other
         return found, self.context if window else None, window
 
     def _relevance(self, documents: tuple[Document, ...] | None) -> tuple[float | None, ...]:
         if documents is None:
             return ()
-        known = answerability.relevance(self.question, Library(documents), self.weights)
-        return tuple(None if r is None else round(r, 4) for r in known)
+        return tuple(self._relevance_of(document) for document in documents)
+
+    def _relevance_of(self, document: Document) -> float | None:
+        """Of one document; the passages of the context are candidates too, and are read once."""
+        key = (document.title, document.text)
+        if key not in self._relevances:
+            (known,) = answerability.relevance(self.question, Library((document,)), self.weights)
+            self._relevances[key] = None if known is None else round(known, 4)
+        return self._relevances[key]
 
     def _answer_relevance(self, refused: Refusal, judged: list[_Judged]) -> float | None:
         if refused is Refusal.FULL or not self.answer.strip():
@@ -207,6 +221,19 @@ class _Reading:
         if cited is None or best is None:
             return False
         return judged.claim.verdict is Verdict.SUPPORTED and cited.recall >= best.recall - _CITATION_MARGIN
+
+
+def scores(trace: RagTrace) -> list[float]:
+    """The raw score of every claim of *trace* that is no copy: what the calibration is fitted on."""
+    reading = _Reading(trace)
+    found: list[float] = []
+    for span in reading.claims():
+        bare = MARKERS.sub("", reading.answer[span.start : span.end])
+        if not copy_of(bare, reading.context):
+            wanted = frozenset(tokens(bare))
+            window = reading.context.best_window(wanted, reading.claim_weights)
+            found.append(score(reading.signals(bare, wanted, window), calibrated().weights))
+    return found
 
 
 def is_claim(text: str, span: Sentence) -> bool:
@@ -258,12 +285,6 @@ def _numbers_at(template: str, flat: str, document_template: str) -> list[list[s
         found.append(numbers[before : before + template.count("#")])
         at = document_template.find(template, at + 1)
     return found
-
-
-def unsupported_probability(signals: Signals) -> float:
-    """The calibrated chance that a claim with *signals* is not supported, at even odds beforehand."""
-    calibration = _calibration()
-    return 1 / (1 + math.exp(-(calibration.intercept + calibration.slope * score(signals, calibration.weights))))
 
 
 def score(signals: Signals, weights: dict[str, float]) -> float:
