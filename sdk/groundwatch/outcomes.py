@@ -29,6 +29,7 @@ def error_record(error: BaseException, at: int, *, with_message: bool) -> ErrorR
     kind = type(error)
     module = getattr(kind, "__module__", "")
     name = kind.__qualname__ if module in ("builtins", "") else f"{module}.{kind.__qualname__}"
+    name = name[:512].encode("utf-8", "replace").decode()  # classes can be made at run time, with any name
     return ErrorRecord(failure_of(error), name, _message(error) if with_message else "", at)
 
 

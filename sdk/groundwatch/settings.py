@@ -251,7 +251,7 @@ class _Reader:
             value = self.environ.get(otel, "")
         if not isinstance(value, str):
             raise ConfigurationError(f"{self._source(name)} must be str; found {type(value).__name__}")
-        return value.strip()
+        return value.strip().encode("utf-8", "replace").decode()  # environments may hold lone surrogates
 
     def choice(self, name: str, accepted: tuple[str, ...], default: str) -> str:
         value = self.raw(name)

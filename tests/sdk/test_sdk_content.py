@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import groundwatch
@@ -229,13 +229,15 @@ def make_record(query, answer, document, citation, reason, score):
     record.citations = [citation, Broken()]
     stage = StageRecord("candidates", record.span_id, record.start, record.start)
     stage.documents = snapshot([document, {"id": reason, "score": score, "content": answer}, (document, score)])
-    stage.error = error_record(ValueError(query), record.start, with_message=True)
+    odd_class = type("Odd", (ValueError,), {"__module__": query})
+    stage.error = error_record(odd_class(query), record.start, with_message=True)
     record.stages.append(stage)
     record.end = record.start
     return record
 
 
 @pytest.mark.parametrize("mode", ["none", "ids", "text"])
+@example(query="\ud800", answer="\ud800", document="\ud800", citation="\ud800", reason="\ud800", score=math.nan)
 @given(query=texts, answer=texts, document=anything, citation=anything, reason=texts, score=st.floats() | anything)
 def test_whatever_comes_in_what_goes_out_is_valid(mode, query, answer, document, citation, reason, score):
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
