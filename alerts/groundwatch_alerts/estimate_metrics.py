@@ -205,7 +205,9 @@ class TallyCollector(Collector):
 
     def _overflow(self) -> Metric:
         counter = CounterMetricFamily(
-            "groundwatch_tally_label_overflow", "Label values of the committed sums that share __other__", labels=["label"]
+            "groundwatch_tally_label_overflow",
+            "Label values of the committed sums that share __other__",
+            labels=["label"],
         )
         counter.add_metric(["app"], len(self._apps.folded))
         counter.add_metric(["version"], len(self._versions.folded))

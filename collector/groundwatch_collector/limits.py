@@ -83,7 +83,7 @@ class Limits:
     max_spans_per_trace: int = 2_000  # within one request; further spans of the trace are refused
     max_attributes_per_span: int = 4_096  # list items, events and links included; documents flattened need hundreds
     max_depth: int = 16  # lists and maps inside an attribute value
-    max_string_chars: int = 1024 * 1024  # a whole document list is one string; longer text is cut and the span flagged "string_cut"
+    max_string_chars: int = 1024 * 1024  # a whole document list is one string; longer ones are cut and flagged
     max_feedback_bytes: int = 64 * 1024  # a comment is read by people
     body_timeout_seconds: float = 30.0  # a sender may take this long for its body
 
