@@ -25,8 +25,6 @@ from .judgement import (
 )
 
 RELEVANT_FROM = 0.4  # relevance of a passage or an answer that still is about the question
-CONTENT_LOST_FLAGS = frozenset({"content_lost", "documents_lost", "text_lost"})
-"""Flags of a trace whose text had been captured and did not arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +73,19 @@ def _same_for_all(trace: RagTrace, assessment: Assessment) -> _Label | None:
     if assessment.unscored_reason:
         return _Label("unscored", None, (assessment.unscored_reason,))
     if trace.answer is None:
-        lost = CONTENT_LOST_FLAGS.intersection(trace.flags)
-        return (
-            _Label("unscored", None, ("content_lost",)) if lost else _Label("not_applicable", None, ("no_content",))
-        )
+        if trace.incomplete:  # the span that had the answer may be among those that did not arrive
+            return _Label("unscored", None, ("content_lost",))
+        return _Label("not_applicable", None, ("no_content",))
     return None
 
 
 def _faithfulness(trace: RagTrace, assessment: Assessment) -> _Label:
     if assessment.refusal is Refusal.FULL:
         return _Label("not_applicable", None, ("refusal",))
+    if not failures.context_is_known(trace):
+        return _Label("not_applicable", None, ("no_content",))
     if not assessment.claims:
         return _Label("not_applicable", None, ("no_claims" if (trace.answer or "").strip() else "empty_answer",))
-    if not _context_is_known(trace):
-        return _Label("not_applicable", None, ("no_content",))
     decided = [claim for claim in assessment.claims if claim.verdict is not Verdict.UNCERTAIN]
     if not decided:
         return _Label("unscored", None, ("abstained",))
@@ -135,20 +132,12 @@ def _any_failure(trace: RagTrace, assessment: Assessment) -> _Label:
     found = tuple(reason.value for reason in failures.reasons(trace, assessment))
     if found:
         return _Label("fail", 1.0, found)
-    if _nothing_to_judge(trace):
+    if not failures.context_is_known(trace):
         return _Label("not_applicable", None, ("no_content",))
     claims = assessment.claims
     if claims and all(claim.verdict is Verdict.UNCERTAIN for claim in claims):
         return _Label("unscored", None, ("abstained",))
     return _Label("pass", 0.0)
-
-
-def _nothing_to_judge(trace: RagTrace) -> bool:
-    return not _context_is_known(trace) and not trace.candidates
-
-
-def _context_is_known(trace: RagTrace) -> bool:
-    return trace.context is not None and (not trace.context or any(d.text is not None for d in trace.context))
 
 
 _RULES: Mapping[Criterion, Callable[[RagTrace, Assessment], _Label]] = {

@@ -39,6 +39,8 @@ def reasons(trace: RagTrace, assessment: Assessment) -> tuple[Reason, ...]:
     """Every reason why the answer of *trace* failed, the weightiest first. Empty: no failure was found."""
     if trace.outcome in FAILED_EXECUTION:
         return (Reason.EXECUTION,)
+    if not context_is_known(trace):
+        return ()
     if assessment.refusal is Refusal.FULL:
         return _refusal_reasons(trace, assessment)
     found: list[Reason] = []
@@ -50,6 +52,11 @@ def reasons(trace: RagTrace, assessment: Assessment) -> tuple[Reason, ...]:
     if trace.answer and assessment.refusal is Refusal.NONE:
         found.extend(_answer_reasons(trace, assessment, bool(failing)))
     return tuple(found)
+
+
+def context_is_known(trace: RagTrace) -> bool:
+    """Whether the text that the answer was made from is there. An empty context is known to be empty."""
+    return trace.context is not None and (not trace.context or any(d.text for d in trace.context))
 
 
 def _refusal_reasons(trace: RagTrace, assessment: Assessment) -> tuple[Reason, ...]:

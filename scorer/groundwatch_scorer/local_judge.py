@@ -104,6 +104,8 @@ class _Reading:
         self.context = Library(_with_text(trace.context))
         sent = {d.id for d in trace.context or ()}
         self.left_out = Library([d for d in _with_text(trace.candidates) if d.id not in sent], "candidates")
+        self.has_context = trace.context is not None and (not trace.context or bool(self.context.documents))
+        self.truncated = _is_truncated(trace, self.context)
         self.question = Question(trace.query, trace.rewritten_query)
         everything = {p.text: p for library in (self.context, self.left_out) for p in library.passages}.values()
         self.weights = Weights(everything)
@@ -112,7 +114,9 @@ class _Reading:
 
     def assessment(self) -> Assessment:
         refused = refusal.classify(self.answer)
-        judged = [] if refused is Refusal.FULL else [self._judge(span) for span in self.claims()]
+        judged = (
+            [] if refused is Refusal.FULL or not self.has_context else [self._judge(span) for span in self.claims()]
+        )
         context_relevance = self._relevance(self.trace.context)
         candidate_relevance = self._relevance(self.trace.candidates)
         return Assessment(
@@ -132,8 +136,12 @@ class _Reading:
 
     def _flags(self) -> tuple[str, ...]:
         read_all = len(self.answer) == len(self.trace.answer or "") and len(self.claims()) < _MOST_CLAIMS
-        cut = any(d.cut for d in self.trace.context or ()) or any(p.cut for p in self.context.passages)
-        return (*(() if read_all else ("answer_cut",)), *(("context_truncated",) if cut else ()))
+        flags = (
+            ("answer_cut", not read_all),
+            ("context_truncated", self.truncated),
+            ("context_not_captured", not self.has_context),
+        )
+        return tuple(name for name, holds in flags if holds)
 
     def claims(self) -> list[Sentence]:
         spans = [span for span in sentences(self.answer) if is_claim(self.answer[span.start : span.end], span)]
@@ -155,6 +163,8 @@ class _Reading:
             signals = self.signals(bare, wanted, window)
             probability = calibrated().probability(score(signals, calibrated().weights))
             verdict, reason = verdict_of(probability), reason_of(signals, probability)
+        if verdict is Verdict.NOT_MENTIONED and self.truncated:
+            verdict = Verdict.UNCERTAIN  # what was cut may mention it
         evidence, library, best = self._evidence(wanted, window, verdict, bare)
         claim = ClaimVerdict(text, span.start, span.end, verdict, round(probability, 4), reason, evidence)
         return _Judged(claim, library, best)
@@ -319,6 +329,13 @@ def reason_of(signals: Signals, probability: float) -> str:
     if probability < _SUPPORTED_BELOW:
         return "covered"
     return next((name for name in RULES if getattr(signals, name)), "low_overlap")
+
+
+def _is_truncated(trace: RagTrace, context: Library) -> bool:
+    """Whether some of the context's text is missing, so that absence from the rest proves nothing."""
+    documents = trace.context or ()
+    partly = any(d.cut or not d.text for d in documents) or any(p.cut for p in context.passages)
+    return partly or "documents_cut" in trace.flags
 
 
 def _numbers_in(claim: str, library: Library, window: Window) -> bool:

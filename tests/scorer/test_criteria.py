@@ -68,9 +68,17 @@ def test_failed_executions_and_cancellations_are_not_applicable(outcome):
 
 def test_text_that_was_never_captured_is_not_applicable_and_lost_text_is_unscored():
     bare = replace(TRACE, answer=None, context=None, query=None)
-    never, lost = _labels(bare), _labels(replace(bare, flags=("content_lost",)))
+    never, lost = _labels(bare), _labels(replace(bare, incomplete=True))
     assert {(j.label, j.detail["reasons"][0]) for j in never.values()} == {("not_applicable", "no_content")}
     assert {j.label for j in lost.values()} == {"unscored"}
+
+
+def test_without_the_context_nothing_is_said_of_the_answer():
+    """An application that does not report its context does not fail for it."""
+    for context in (None, (Document("d", 1),)):
+        labels = _labels(replace(TRACE, context=context, answer="The moon is made of cheese."))
+        assert labels[Criterion.ANY_FAILURE].label == "not_applicable"
+        assert labels[Criterion.FAITHFULNESS].label == "not_applicable"
 
 
 def test_a_judge_in_trouble_counts_as_missing():

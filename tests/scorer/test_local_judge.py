@@ -113,6 +113,13 @@ def test_an_empty_context_supports_nothing():
     assert [claim.verdict for claim in reading.claims] == [Verdict.NOT_MENTIONED]
 
 
+def test_in_a_truncated_context_absence_proves_nothing():
+    cut = (Document("d1", 1, text=POLICY, cut=500),)
+    reading = LocalJudge().assess(replace(make_trace("Our founder Alice Winter was born in Bergen."), context=cut))
+    assert [claim.verdict for claim in reading.claims] == [Verdict.UNCERTAIN]
+    assert reading.flags == ("context_truncated",)
+
+
 def test_offsets_are_true_substrings():
     answer = "免费版 2 GB。\n- Express delivery takes 1 working day [2].\nOpened items get store credit."
     trace = make_trace(answer)
