@@ -113,7 +113,8 @@ class Load:
 def start(data: Path, port: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "groundwatch_deploy", "serve", "--data-dir", str(data)]
     command += ["--ingest-port", str(port), "--console-port", "0", "--metrics-port", "0"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=(data.parent / "serve.log").open("ab"))
+    with (data.parent / "serve.log").open("ab") as log:
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
 
 
 def wait_ready(url: str, deadline: float) -> None:

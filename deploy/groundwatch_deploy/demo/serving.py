@@ -57,6 +57,7 @@ def _write(app: RagApp, reply: Reply, request: groundwatch.Request, rng: random.
     try:
         with request.stage("answer", model=app.generator.model):
             answer = app.write(reply.query, reply.rewritten, reply.context, rng)
+            request.first_token()  # the extract is ready whole: its first word is there when its last one is
             usage = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
             request.answer(answer.text, citations=answer.cited, usage=usage, model=app.generator.model)
     except Cancelled:
