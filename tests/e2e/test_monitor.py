@@ -29,7 +29,8 @@ def settings_in(folder: Path, **server):
 
 
 def send(url: str, count: int, seed: int = 0) -> list[str]:
-    ids = [f"{seed + 1:016x}{number:016x}" for number in range(1, count + 1)]
+    # Both halves become span ids, which must differ and not be zero.
+    ids = [f"{seed + 1_000:016x}{number:016x}" for number in range(1, count + 1)]
     answer = httpx.post(f"{url}/v1/traces", content=torture.body(ids), headers=PROTOBUF).raise_for_status()
     assert answer.content == b""  # a partial success would say something
     return ids
