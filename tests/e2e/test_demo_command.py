@@ -11,7 +11,7 @@ import pytest
 
 @pytest.mark.timeout(280)
 def test_the_demo_tells_the_truth():
-    """The interval covers the true rate before and after the bad deploy, the raw mean does not, the layer is named."""
+    """Before and after, the interval covers the truth and the raw mean is outside; the layer is named."""
     command = [sys.executable, "-m", "groundwatch_deploy", "demo", "--headless", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
