@@ -64,14 +64,18 @@ def claim(
     return claimed
 
 
-def release(engine: Engine, trace_ids: Sequence[str]) -> None:
-    """Give claimed traces back unjudged, without counting the attempt."""
+def release(engine: Engine, trace_ids: Sequence[str], lease_until: float) -> None:
+    """Give claimed traces back unjudged, without counting the attempt.
+
+    Only those whose lease still ends at *lease_until*: what another worker took meanwhile stays with it.
+    """
     if not trace_ids:
         return
+    own = and_(sampled_traces.c.state == "leased", sampled_traces.c.lease_until == lease_until)
     with engine.begin() as connection:
         connection.execute(
             update(sampled_traces)
-            .where(sampled_traces.c.trace_id.in_(trace_ids), sampled_traces.c.state == "leased")
+            .where(sampled_traces.c.trace_id.in_(trace_ids), own)
             .values(state="waiting", lease_until=0.0, attempts=sampled_traces.c.attempts - 1)
         )
 

@@ -64,6 +64,12 @@ class ScorerMetrics:
             registry=registry,
         )
 
+        self.step_failures = Counter(
+            "groundwatch_judge_step_failures_total",
+            "Scoring steps that failed for another reason than the database; tried again later",
+            registry=registry,
+        )
+
     def prepare(self, judge: str) -> None:
         """Create the series of *judge* at zero, so that the first count is an increase."""
         for verdict in ("pass", "fail", "not_applicable", "unscored"):

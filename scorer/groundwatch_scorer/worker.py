@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from groundwatch_collector.ragtrace import RagTrace
 from groundwatch_collector.sampled import SampledTrace
@@ -56,25 +56,39 @@ class ScorerWorker:
         self._max_attempts = max_attempts
         self._to_judgements = to_judgements or _criteria_judgements()
         self._stop = threading.Event()
+        self._held: list[str] = []  # claimed by this worker and neither finished nor given back
+        self._held_until = 0.0  # when that lease ends
         for judge in self._judges:
             metrics.prepare(judge.identifier)
 
     def step(self) -> int:
-        """Judge one batch; return how many traces were finished. Raises only what the database raises."""
+        """Judge one batch; return how many traces were finished. Raises only what the database raises.
+
+        What could not be recorded because the database was away is given back by the next step, and no attempt of
+        its is used up: the trace did nothing wrong.
+        """
+        self._give_back()
         self._expire()
         claimed_at = self._now()
         claimed = queue.claim(
             self._engine, self._batch, self._lease_seconds, claimed_at, max_attempts=self._max_attempts
         )
+        self._held = [sampled.trace.trace_id for sampled in claimed]
+        self._held_until = claimed_at + self._lease_seconds
         done = 0
-        for index, sampled in enumerate(claimed):
+        for sampled in claimed:
             # Half the lease is left for the trace in hand: a second worker must not find it free meanwhile.
             if self._stop.is_set() or self._now() - claimed_at > self._lease_seconds / 2:
-                queue.release(self._engine, [s.trace.trace_id for s in claimed[index:]])
                 break
             done += self._finish(sampled)
+            self._held.remove(sampled.trace.trace_id)
+        self._give_back()
         self._measure_queue()
         return done
+
+    def _give_back(self) -> None:
+        queue.release(self._engine, self._held, self._held_until)
+        self._held = []
 
     def run(self, stop: threading.Event) -> None:
         """Step until *stop*; wait a moment when idle, longer and longer while the database is away."""
@@ -84,9 +98,12 @@ class ScorerWorker:
             try:
                 idle = self.step() == 0
                 backoff = IDLE_SECONDS
-            except SQLAlchemyError as error:
-                self._metrics.database_errors.inc()
-                log.warning("scoring waits %.1f s for the database (%s)", backoff, type(error).__name__)
+            except Exception as error:  # a thread that ended would leave every later trace unjudged
+                if isinstance(error, SQLAlchemyError):
+                    self._metrics.database_errors.inc()
+                else:
+                    self._metrics.step_failures.inc()
+                log.warning("scoring failed (%s) and tries again in %.1f s", type(error).__name__, backoff)
                 stop.wait(backoff)
                 backoff = min(MAX_BACKOFF_SECONDS, backoff * 2)
                 continue
@@ -95,9 +112,16 @@ class ScorerWorker:
 
     def _finish(self, sampled: SampledTrace) -> int:
         judgements = [j for judge in self._judges for j in self._judge(judge, sampled.trace)]
-        finished = queue.finish(
-            self._engine, sampled, judgements, bucket_seconds=self._bucket_seconds, now=self._now()
-        )
+        try:
+            finished = queue.finish(
+                self._engine, sampled, judgements, bucket_seconds=self._bucket_seconds, now=self._now()
+            )
+        except (OperationalError, InterfaceError):
+            raise  # the database is away: this trace is as good as any
+        except Exception as error:  # what this trace brings cannot be written: its attempts end, not the scorer
+            log.error("verdicts of trace %s cannot be recorded: %s", sampled.trace.trace_id, type(error).__name__)
+            self._metrics.step_failures.inc()
+            return 0
         if finished:  # metrics follow what is committed
             self._metrics.recorded(judgements)
         return int(finished)

@@ -235,7 +235,7 @@ def test_a_released_trace_waits_again_without_a_lost_attempt(engine: Engine) -> 
     put(engine, "a")
     for _ in range(10):
         (a,) = queue.claim(engine, 1, lease_seconds=10, now=T0)
-        queue.release(engine, [a.trace.trace_id])
+        queue.release(engine, [a.trace.trace_id], lease_until=T0 + 10)
     assert states(engine) == {"a": "waiting"}
     assert len(queue.claim(engine, 1, lease_seconds=10, now=T0)) == 1
     assert queue.release_all(engine) == 1
