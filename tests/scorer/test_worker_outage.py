@@ -113,7 +113,7 @@ def test_what_a_full_disk_kept_from_being_recorded_is_judged_at_once_afterwards(
     judge = JudgeOnAFullDisk()
     scorer = worker(engine, judge, CollectorRegistry(), to_judgements=long_judgements)
     for _ in range(queue.MAX_ATTEMPTS + 1):
-        with pytest.raises(DBAPIError):
+        with pytest.raises(OperationalError):
             scorer.step()
         assert state_of(engine, "t0") == ("leased", 1)  # an outage uses up no attempts
     judge.pages = 1_000_000
