@@ -11,6 +11,7 @@ from groundwatch_collector.spanlog import SpanLog
 from groundwatch_collector.storage import open_engine, reader
 from groundwatch_deploy.cli import Failed, Misused, emit
 from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.data_trouble import explained
 from groundwatch_deploy.settings import Settings, load
 
 
@@ -23,7 +24,11 @@ def command(arguments: argparse.Namespace) -> int:
     folder = settings.server.data_directory
     if not (folder / "spanlog").is_dir():
         raise Misused(f"{folder}: no span log here; give the monitor's data directory with --data-dir")
-    account = read_account(settings)
+    # Looked for first: opening a SQLite database that is not there would make an empty one.
+    if not settings.server.database_url and not (folder / "groundwatch.db").exists():
+        raise Misused(f"{folder}: no database here; `groundwatch serve` builds it again from the span log")
+    with explained(settings.server):
+        account = read_account(settings)
     emit(as_dict(account), arguments.json, lambda: as_text(account))
     if not account.adds_up:
         raise Failed("the ledger does not add up")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import signal
 import threading
 import time
@@ -25,6 +26,7 @@ from groundwatch_collector.traffic_metrics import TrafficMetrics
 from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import Misused, emit, say
 from groundwatch_deploy.config import ConfigError, JudgeConfig, Secret, Secrets, ServerConfig, load_secrets
+from groundwatch_deploy.data_trouble import explained
 from groundwatch_deploy.servers import HttpServer, bind, is_loopback
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
@@ -35,6 +37,10 @@ from groundwatch_scorer.judgement import Judge
 from groundwatch_scorer.local_judge import LocalJudge
 from groundwatch_scorer.scorer_metrics import ScorerMetrics
 from groundwatch_scorer.worker import ScorerWorker
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS = 8.0  # what sends SIGTERM often kills after ten
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +158,23 @@ class Monitor:
             server.start()
         return Addresses(*(server.url for server in self._servers))
 
-    def stop(self) -> None:
-        """Stop taking requests, finish what is in hand and close. Undecided traces stay in the span log."""
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Stop taking requests, finish what is in hand and close. Undecided traces stay in the span log.
+
+        What is still at work after about *seconds*, for example because the database is locked, is left behind: it
+        is a transaction that did not happen, and the next start does it again.
+        """
+        deadline = time.monotonic() + seconds
         for server in self._servers:
-            server.stop()
+            server.ask_to_stop()
+        for server in self._servers:
+            server.stop(max(0.0, deadline - time.monotonic()))
         self._stop.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(max(0.1, deadline - time.monotonic()))
+        late = [thread.name for thread in self._threads if thread.is_alive()]
+        if late:
+            logger.warning("stopped without waiting longer for %s", ", ".join(late))
         self._close.close()
 
     def __enter__(self) -> Monitor:
@@ -249,7 +265,8 @@ def command(arguments: argparse.Namespace) -> int:
             refuse_open_doors(settings)
             emit({"configuration": "ok"}, arguments.json, lambda: "the configuration is good")
             return 0
-        monitor = Monitor(settings)
+        with explained(settings.server):
+            monitor = Monitor(settings)
     except ConfigError as error:
         raise Misused(str(error)) from error
     stop = threading.Event()

@@ -73,9 +73,13 @@ class HttpServer:
                 raise RuntimeError(f"the {self.name} server did not start")
             time.sleep(0.005)
 
+    def ask_to_stop(self) -> None:
+        """Begin to stop: no new connection is taken."""
+        self._server.should_exit = True
+
     def stop(self, timeout_seconds: float = 10.0) -> None:
         """Finish the requests in hand, then stop listening."""
-        self._server.should_exit = True
+        self.ask_to_stop()
         if self._thread.is_alive():
             self._thread.join(timeout_seconds)
         self._socket.close()
