@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from types import TracebackType
@@ -55,6 +56,30 @@ class Held:
         self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
     ) -> None:
         self._all.move(-self._size)
+
+
+class Incoming:
+    """The messages of one request, and whether its body has ended."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._ended = False
+
+    async def __call__(self) -> MutableMapping[str, Any]:
+        message = await self._receive()
+        self._ended = message["type"] == "http.disconnect" or not message.get("more_body", False)
+        return message
+
+    async def discard(self, max_bytes: int, seconds: float) -> None:
+        """Read on to the end of the body, up to these bounds, and keep nothing.
+
+        Closing a connection while its sender still writes makes the system throw the answer away: the sender sees
+        a broken connection, takes it for an outage and sends the same again.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self._ended and max_bytes > 0:
+                    max_bytes -= len((await self()).get("body", b""))
 
 
 async def read_body(receive: Receive, declared: str | None, max_bytes: int, limits: Limits, held: Held) -> bytes:

@@ -20,7 +20,7 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from groundwatch_collector.feedback_intake import read_feedback
-from groundwatch_collector.intake_body import Held, InFlight, Receive, read_body, unpack
+from groundwatch_collector.intake_body import Held, Incoming, InFlight, Receive, read_body, unpack
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.limits import Limits, Reason, Rejected
 from groundwatch_collector.otlp import Decoded, Encoding, decode
@@ -37,6 +37,7 @@ _JSON = "application/json"
 _ENCODINGS: dict[str, Encoding] = {_PROTOBUF: "protobuf", _JSON: "json"}
 _INLINE_BYTES = 64 * 1024  # decoding less than this is over sooner than a thread could take it
 _TELL_EVERY_SECONDS = 60.0  # a refusal is logged once per reason and minute, and counted every time
+_DISCARD_SECONDS = 2.0  # how long the rest of a refused body is read, so that its sender hears the answer
 _WELCOME = (
     b"Groundwatch collector.\n\n"
     b"POST /v1/traces    OTLP/HTTP, protobuf or JSON\n"
@@ -93,18 +94,21 @@ class Receiver:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await _respond(send, await self._answer(scope, receive), scope["method"])
+            await _respond(send, await self._answer(scope, Incoming(receive)), scope["method"])
         elif scope["type"] == "lifespan":
             await _live(receive, send)
         else:
             await send({"type": "websocket.close"})
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Incoming) -> Answer:
         headers: Headers = dict(scope["headers"])
         try:
             return await self._route(scope["method"], scope["path"], headers, receive)
         except Rejected as rejected:
             self._note(rejected)
+            # Who asks before sending (Expect) need not send; who was too slow has had its time.
+            if b"expect" not in headers and rejected.reason != Reason.BODY_TIMEOUT:
+                await receive.discard(4 * self._limits.max_compressed_bytes, _DISCARD_SECONDS)
             return _refusal(rejected, headers)
 
     def _note(self, rejected: Rejected) -> None:

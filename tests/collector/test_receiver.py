@@ -642,3 +642,19 @@ def test_a_connection_goes_on_after_a_refusal(door):
         large = client.post("/v1/traces", content=bytes(9 * MIB), headers={"content-type": PROTOBUF})
         assert large.status_code == 413
         assert client.post("/v1/traces", content=GOOD, headers={"content-type": PROTOBUF}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs"])
+def test_a_sender_that_will_close_hears_why_its_large_body_is_refused(door, path):
+    """Closing while it still writes would reset the connection, and it would take the refusal for an outage."""
+    with serving(door.app) as url:
+        headers = {"content-type": PROTOBUF, "connection": "close"}
+        answer = httpx.post(f"{url}{path}", content=bytes(20 * MIB), headers=headers, timeout=10)
+    assert answer.status_code in (413, 404)
+    assert "accepted" in answer.text or "only traces are taken here" in answer.text
+
+
+def test_a_body_without_an_end_is_not_read_for_ever(tmp_path):
+    with opened(tmp_path, Limits(max_compressed_bytes=10)) as door:
+        answer = door.post("/v1/traces", [b"x" * 8] * 1000)
+        assert answer.status == 413
