@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from groundwatch_collector.ragtrace import Document, RagTrace
+from groundwatch_scorer.citation_marks import with_plain_marks
 from groundwatch_scorer.local_judge import is_claim
 from groundwatch_scorer.text import is_chinese, sentences, tokens
 
@@ -79,9 +80,10 @@ def build(trace: RagTrace, nonce: str, limits: Limits, redact: Redact) -> Reques
     known = {d.id for d in context} | {d.text for d in context}
     others = [d for d in trace.candidates or () if d.text and d.id not in known and d.text not in known]
     retrieved = _passages(_first(others, limits.candidate_characters), "r", "candidates", redact)
-    spans = sentences(answer)
+    plain = with_plain_marks(answer, trace)  # a citation mark after a full stop is no sentence of its own
+    spans = sentences(plain)
     lines = [
-        Line("", redact(answer[s.start : s.end]), s.start, s.end, is_claim(answer[s.start : s.end], s))
+        Line("", redact(answer[s.start : s.end]), s.start, s.end, is_claim(plain[s.start : s.end], s))
         for s in spans[: limits.sentences]
     ]
     numbered = _with_control(lines, nonce, chinese=is_chinese(answer))

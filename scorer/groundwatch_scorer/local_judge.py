@@ -14,6 +14,7 @@ from groundwatch_collector.ragtrace import Document, RagTrace
 
 from . import answerability, refusal
 from .answerability import Question
+from .citation_marks import with_plain_marks
 from .evidence import NUMERAL, Library, Weights, Window, flattened, number_template
 from .evidence_signals import Signals, claim_signals
 from .judgement import (
@@ -101,6 +102,7 @@ class _Reading:
     def __init__(self, trace: RagTrace) -> None:
         self.trace = trace
         self.answer = (trace.answer or "")[:_LONGEST_ANSWER]
+        self.plain = with_plain_marks(self.answer, trace)  # what is read; the answer itself is what is shown
         self.context = Library(_with_text(trace.context))
         sent = {d.id for d in trace.context or ()}
         self.left_out = Library([d for d in _with_text(trace.candidates) if d.id not in sent], "candidates")
@@ -113,7 +115,7 @@ class _Reading:
         self.claim_weights = Weights(self.context.passages, self.question.tokens)
 
     def assessment(self) -> Assessment:
-        refused = refusal.classify(self.answer)
+        refused = refusal.classify(self.plain)
         judged = (
             [] if refused is Refusal.FULL or not self.has_context else [self._judge(span) for span in self.claims()]
         )
@@ -144,15 +146,17 @@ class _Reading:
         return tuple(name for name, holds in flags if holds)
 
     def claims(self) -> list[Sentence]:
-        spans = [span for span in sentences(self.answer) if is_claim(self.answer[span.start : span.end], span)]
+        spans = [span for span in sentences(self.plain) if is_claim(self.plain[span.start : span.end], span)]
         return spans[:_MOST_CLAIMS]
 
     def _judge(self, span: Sentence) -> _Judged:
         text = self.answer[span.start : span.end]
-        bare = MARKERS.sub("", text)
+        bare = self.bare(span.start, span.end)
         wanted = frozenset(tokens(bare))
         window = self.context.best_window(wanted, self.claim_weights)
         copied = copy_of(bare, self.context)
+        if text != self.plain[span.start : span.end] and copy_of(MARKERS.sub("", text), self.context) == "same":
+            copied = "same"  # what looks like a mark stands in the document too
         if copied == "same":
             verdict, probability, reason = Verdict.SUPPORTED, VERBATIM_PROBABILITY, "verbatim"
         elif copied == "other_number":
@@ -168,6 +172,10 @@ class _Reading:
         evidence, library, best = self._evidence(wanted, window, verdict, bare)
         claim = ClaimVerdict(text, span.start, span.end, verdict, round(probability, 4), reason, evidence)
         return _Judged(claim, library, best)
+
+    def bare(self, start: int, end: int) -> str:
+        """That part of the answer without citation marks."""
+        return MARKERS.sub("", self.plain[start:end])
 
     def signals(self, claim: str, wanted: frozenset[str], window: Window | None) -> Signals:
         return claim_signals(claim, self.context, self.claim_weights, window, wanted)
@@ -205,7 +213,7 @@ class _Reading:
             for j in judged
             if j.library is not None and j.window is not None
         ]
-        share = answerability.answer_relevance(self.question, self.answer, grounds, self.weights)
+        share = answerability.answer_relevance(self.question, self.plain, grounds, self.weights)
         return None if share is None else round(share, 4)
 
     def _citations(self, judged: list[_Judged]) -> tuple[CitationVerdict, ...]:
@@ -225,7 +233,7 @@ class _Reading:
         return all(self._covers(j, document) for j in marked)
 
     def _covers(self, judged: _Judged, document: int) -> bool:
-        wanted = frozenset(tokens(MARKERS.sub("", judged.claim.text)))
+        wanted = frozenset(tokens(self.bare(judged.claim.start, judged.claim.end)))
         cited = self.context.best_window(wanted, self.claim_weights, only=document)
         best = self.context.best_window(wanted, self.claim_weights)
         if cited is None or best is None:
@@ -238,7 +246,7 @@ def scores(trace: RagTrace) -> list[float]:
     reading = _Reading(trace)
     found: list[float] = []
     for span in reading.claims():
-        bare = MARKERS.sub("", reading.answer[span.start : span.end])
+        bare = reading.bare(span.start, span.end)
         if not copy_of(bare, reading.context):
             wanted = frozenset(tokens(bare))
             window = reading.context.best_window(wanted, reading.claim_weights)
