@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Engine, insert, select, update
 
 from groundwatch_collector import tables
 from groundwatch_collector.decision import Decision
 from groundwatch_collector.ragtrace import Feedback, to_json
 from groundwatch_collector.sampled import SampledTrace
-from groundwatch_collector.storage import add_to_tally, insert_ignore
+from groundwatch_collector.storage import add_to_tally, insert_ignore, reader
 
 POSITION_NAME = "pipeline"
 _CHUNK = 500  # ids per query: below every database's bound on parameters
@@ -35,20 +35,30 @@ class DeadLetter(NamedTuple):
     body: bytes
 
 
-def committed_position(connection: Connection) -> int:
+def committed_position(connection: Connection, name: str = POSITION_NAME) -> int:
     """Where reading has to start: nothing undecided lies before it."""
-    found = connection.execute(
-        select(tables.positions.c.position).where(tables.positions.c.name == POSITION_NAME)
-    ).scalar()
+    found = connection.execute(select(tables.positions.c.position).where(tables.positions.c.name == name)).scalar()
     return int(found) if found is not None else 0
 
 
-def set_position(connection: Connection, position: int) -> None:
+def set_position(connection: Connection, position: int, name: str = POSITION_NAME) -> None:
     changed = connection.execute(
-        update(tables.positions).where(tables.positions.c.name == POSITION_NAME).values(position=position)
+        update(tables.positions).where(tables.positions.c.name == name).values(position=position)
     )
     if changed.rowcount == 0:
-        connection.execute(insert(tables.positions).values(name=POSITION_NAME, position=position))
+        connection.execute(insert(tables.positions).values(name=name, position=position))
+
+
+class Place:
+    """The row that remembers how far one log is decided. This one belongs to the only reader of its log."""
+
+    def begin(self, engine: Engine) -> int:
+        """Where to start reading."""
+        with reader(engine).connect() as connection:
+            return committed_position(connection)
+
+    def set(self, connection: Connection, position: int) -> None:
+        set_position(connection, position)
 
 
 def decided(connection: Connection, trace_ids: Iterable[str]) -> dict[str, DecidedRow]:

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from groundwatch_collector.limits import MENDS, SPAN_REASONS, Reason
+from groundwatch_collector.log_protocol import AppendLog
 from groundwatch_collector.spanlog import SpanLog
 
 Signal = Literal["traces", "feedback"]
@@ -73,8 +74,10 @@ class IntakeMetrics:
         for mend in MENDS:
             self._mended_spans.labels(mend)
 
-    def watch(self, log: SpanLog) -> None:
-        """Export *log* with the rest."""
+    def watch(self, log: AppendLog) -> None:
+        """Export *log* with the rest, where it is on this disk. A log elsewhere exports itself."""
+        if not isinstance(log, SpanLog):
+            return
         log.on_sync = self._fsync_seconds.observe
         self._registry.register(_LogCollector(log))
 

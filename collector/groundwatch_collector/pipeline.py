@@ -22,10 +22,12 @@ from groundwatch_collector.assembly import Assembler, Pending
 from groundwatch_collector.decision import DecideConfig, Decider, Decision
 from groundwatch_collector.decision_store import DeadLetter, DecidedRow
 from groundwatch_collector.limits import Limits, Rejected
+from groundwatch_collector.log_protocol import DecisionLog
+from groundwatch_collector.log_segments import LogRecord
 from groundwatch_collector.mapping import identity
 from groundwatch_collector.ragtrace import Feedback
 from groundwatch_collector.sampled import SampledTrace
-from groundwatch_collector.spanlog import LogError, LogRecord, SpanLog
+from groundwatch_collector.spanlog import LogError
 from groundwatch_collector.spans import Span
 from groundwatch_collector.storage import reader
 from groundwatch_collector.traffic_metrics import TrafficMetrics
@@ -80,7 +82,7 @@ class Pipeline:
 
     def __init__(
         self,
-        log: SpanLog,
+        log: DecisionLog,
         engine: Engine,
         config: DecideConfig,
         metrics: TrafficMetrics,
@@ -88,8 +90,10 @@ class Pipeline:
         salt: bytes,
         now: Callable[[], float],
         limits: Limits | None = None,
+        place: store.Place | None = None,
     ) -> None:
         self._log = log
+        self._place = place or store.Place()
         self._engine = engine
         self._config = config
         self._metrics = metrics
@@ -99,8 +103,7 @@ class Pipeline:
         self._assembler = Assembler(config.assembly())
         self._decided: OrderedDict[str, int] = OrderedDict()  # trace id -> last position; a cache of the ledger
         self._batch: _Batch | None = None
-        with reader(engine).connect() as connection:
-            self._cursor = store.committed_position(connection)
+        self._cursor = self._place.begin(engine)
         self._committed = self._cursor
         self._position_written_at = self._trimmed_at = now()
         log.skip_to(self._cursor)
@@ -238,7 +241,7 @@ class Pipeline:
             late = self._prepare_late(batch)
             with self._engine.begin() as connection:
                 outcome = self._write(connection, batch, late)
-                store.set_position(connection, batch.low_position)
+                self._place.set(connection, batch.low_position)
             self._committed = batch.low_position
             self._position_written_at = self._now()
         self._batch = None

@@ -23,8 +23,9 @@ from groundwatch_collector.feedback_intake import read_feedback
 from groundwatch_collector.intake_body import Held, Incoming, InFlight, Receive, read_body, unpack
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.limits import Limits, Reason, Rejected
+from groundwatch_collector.log_protocol import AppendLog
 from groundwatch_collector.otlp import Decoded, Encoding, decode
-from groundwatch_collector.spanlog import LogFailed, LogFull, SpanLog
+from groundwatch_collector.spanlog import LogFailed, LogFull
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -58,7 +59,7 @@ class Answer:
 
 
 def asgi_app(
-    log: SpanLog,
+    log: AppendLog,
     limits: Limits,
     metrics: IntakeMetrics,
     *,
@@ -74,7 +75,7 @@ class Receiver:
 
     def __init__(
         self,
-        log: SpanLog,
+        log: AppendLog,
         limits: Limits,
         metrics: IntakeMetrics,
         ingest_keys: Sequence[str],
