@@ -10,13 +10,15 @@ from groundwatch_collector.mapping import tree as trees
 from groundwatch_collector.mapping.outcome import Evidence, infer
 from groundwatch_collector.mapping.tree import Tree
 from groundwatch_collector.mapping.values import (
+    MAX_COST_USD,
+    MAX_SECONDS,
     Found,
     Notes,
+    amount,
     count,
     documents,
     first_text,
     label,
-    number,
     parse,
     text,
 )
@@ -64,7 +66,7 @@ def read(tree: Tree, feedback: Sequence[Feedback], notes: Notes, *, incomplete: 
         error_class=_error_class(tree, ours, outcome, notes),
         retries=count(_from_any(tree, ours, names.RETRIES), notes) or 0,
         stages=trees.stages(tree, {span.span_id: _stage_name(span) for span in ours}, notes),
-        time_to_first_token_seconds=number(_from_any(tree, ours, names.FIRST_TOKEN), notes),
+        time_to_first_token_seconds=amount(_from_any(tree, ours, names.FIRST_TOKEN), notes, MAX_SECONDS),
         usage=_usage(tree, ours, notes),
         model=_model(tree, ours, notes),
         session=_root_label(tree, names.SESSION, notes) or _root_label(tree, names.CONVERSATION, notes),
@@ -214,7 +216,7 @@ def _usage(tree: Tree, ours: Sequence[Span], notes: Notes) -> Usage:
     return Usage(
         input_tokens=_tokens(tree, ours, names.INPUT_TOKENS, notes),
         output_tokens=_tokens(tree, ours, names.OUTPUT_TOKENS, notes),
-        cost_usd=number(_from_any(tree, ours, names.COST_USD), notes),
+        cost_usd=amount(_from_any(tree, ours, names.COST_USD), notes, MAX_COST_USD),
     )
 
 

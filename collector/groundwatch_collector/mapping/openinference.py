@@ -9,8 +9,10 @@ from groundwatch import names
 from groundwatch_collector.mapping.reading import Reading, Role
 from groundwatch_collector.mapping.values import (
     HIDDEN,
+    MAX_COST_USD,
     Found,
     Notes,
+    amount,
     count,
     documents,
     first_text,
@@ -147,7 +149,7 @@ def _read_llm(reading: Reading, notes: Notes) -> None:
     reading.model = label(attributes.get("llm.model_name"), notes)
     reading.input_tokens = count(attributes.get("llm.token_count.prompt"), notes)
     reading.output_tokens = count(attributes.get("llm.token_count.completion"), notes)
-    reading.cost_usd = number(attributes.get("llm.cost.total"), notes)
+    reading.cost_usd = amount(attributes.get("llm.cost.total"), notes, MAX_COST_USD)
     reading.finish_reasons = tuple(filter(None, [label(attributes.get("llm.finish_reason"), notes)]))
     parameters = parse(attributes.get("llm.invocation_parameters"), Notes())
     reading.streaming = isinstance(parameters, dict) and parameters.get("stream") is True

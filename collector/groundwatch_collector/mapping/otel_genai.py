@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from groundwatch import names
 from groundwatch_collector.mapping.reading import Reading, Role, last_of, messages
-from groundwatch_collector.mapping.values import Found, Notes, count, documents, first_text, label, number, text
+from groundwatch_collector.mapping.values import (
+    MAX_SECONDS,
+    Found,
+    Notes,
+    amount,
+    count,
+    documents,
+    first_text,
+    label,
+    text,
+)
 from groundwatch_collector.spans import Span
 
 _ROLES: dict[str, Role] = {
@@ -68,7 +78,7 @@ def _read_llm(reading: Reading, notes: Notes) -> None:
     reading.questions = tuple(
         Found(asked, key) for key in _QUESTION_VARIABLES if (asked := text(attributes.get(key), notes))
     )
-    first_chunk = number(attributes.get(names.FIRST_TOKEN), notes)
+    first_chunk = amount(attributes.get(names.FIRST_TOKEN), notes, MAX_SECONDS)
     if first_chunk is not None:
         reading.first_token_at = reading.span.start_unix_nano * 1e-9 + first_chunk
         reading.streaming = True

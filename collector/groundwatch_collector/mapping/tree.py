@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from groundwatch import names
-from groundwatch_collector.mapping.values import Notes, count, label
+from groundwatch_collector.mapping.values import MAX_SECONDS, Notes, count, label
 from groundwatch_collector.ragtrace import Stage
 from groundwatch_collector.spans import Span
 
@@ -104,7 +104,7 @@ def extent(tree: Tree, notes: Notes) -> tuple[float, float]:
         return tree.root.start_unix_nano * NANO, duration(tree.root, notes)
     start = min(span.start_unix_nano for span in tree.spans)
     end = max(max(span.end_unix_nano, span.start_unix_nano) for span in tree.spans)
-    return start * NANO, (end - start) * NANO
+    return start * NANO, _seconds(start, end, notes)
 
 
 def duration(span: Span, notes: Notes) -> float:
@@ -114,7 +114,15 @@ def duration(span: Span, notes: Notes) -> float:
     if span.end_unix_nano < span.start_unix_nano:
         notes.flags.add("clock_skew")
         return 0.0
-    return (span.end_unix_nano - span.start_unix_nano) * NANO
+    return _seconds(span.start_unix_nano, span.end_unix_nano, notes)
+
+
+def _seconds(start_unix_nano: int, end_unix_nano: int, notes: Notes) -> float:
+    seconds = (end_unix_nano - start_unix_nano) * NANO
+    if seconds > MAX_SECONDS:  # a start of 0, most often
+        notes.flags.add("clock_skew")
+        return 0.0
+    return seconds
 
 
 def error_class(span: Span, notes: Notes) -> str:

@@ -18,6 +18,8 @@ from groundwatch_collector.ragtrace import Document
 
 MAX_DOCUMENTS = 500  # per list; a retriever that returns more is not asking a person to read them
 MAX_COUNT = 2**53  # integers above it do not survive JSON
+MAX_SECONDS = 7 * 86_400.0  # of one request; a longer one is a clock that was never set
+MAX_COST_USD = 10_000.0  # of one request
 HIDDEN = "__REDACTED__"  # OpenInference's placeholder: hidden, not text
 _TEXT_KEYS = ("content", "text", "page_content")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -117,6 +119,15 @@ def count(value: object, notes: Notes) -> int | None:
         notes.flags.add("count_out_of_range")
         return None
     return int(found)
+
+
+def amount(value: object, notes: Notes, most: float) -> float | None:
+    """Return *value* as a number from 0 to *most*; one that cannot be true would spoil every sum it is added to."""
+    found = number(value, notes)
+    if found is None or 0 <= found <= most:
+        return found
+    notes.flags.add("amount_out_of_range")
+    return None
 
 
 def parse(value: object, notes: Notes) -> Any:
