@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine, create_engine, text
+
+from groundwatch_collector.storage import metadata, open_engine
 
 REPO = Path(__file__).resolve().parent.parent
 SHARED_DATA = Path(os.environ.get("GROUNDWATCH_SHARED_DATA", REPO.parent / "shared" / "data"))
@@ -41,3 +50,88 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def shared_data() -> Path:
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def postgresql_url() -> Iterator[str]:
+    """A PostgreSQL cluster of its own, as the unprivileged user where the tests run as root."""
+    initdb = next(
+        (str(p) for p in sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))), shutil.which("initdb") or ""
+    )
+    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    folder = Path(tempfile.mkdtemp(prefix="groundwatch-pg-"))
+    folder.chmod(0o755)
+    data, port = folder / "data", _free_port()
+    if as_user:
+        shutil.chown(folder, "postgres", "postgres")
+    pg_ctl = str(Path(initdb).with_name("pg_ctl"))
+
+    def run(*command: str) -> None:
+        subprocess.run([*as_user, *command], check=True, stdout=subprocess.DEVNULL, cwd="/")
+
+    run(initdb, "-D", str(data), "-A", "trust", "-U", "app", "--no-sync")
+    options = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder} -c fsync=off"
+    run(pg_ctl, "-D", str(data), "-w", "-l", str(folder / "log"), "-o", options, "start")
+    try:
+        yield f"postgresql+psycopg://app@127.0.0.1:{port}/postgres"
+    finally:
+        run(pg_ctl, "-D", str(data), "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+_schemas = count(1)
+
+
+def _administer(url: str, *statements: str) -> None:
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+    engine.dispose()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service("postgresql"))])
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Call with a name for the URL of an empty database; each test that asks for it runs on both kinds.
+
+    On PostgreSQL it is a schema of its own in the session's cluster.
+    """
+    if request.param == "sqlite":
+        yield lambda name: f"sqlite:///{tmp_path / f'{name}.db'}"
+        return
+    cluster = request.getfixturevalue("postgresql_url")
+    made: list[str] = []
+
+    def make(name: str) -> str:
+        made.append(f"test_{next(_schemas)}_{name}")
+        _administer(cluster, f"CREATE SCHEMA {made[-1]}")
+        return f"{cluster}?options=-csearch_path%3D{made[-1]}"
+
+    yield make
+    _administer(cluster, *(f"DROP SCHEMA {schema} CASCADE" for schema in made))
+
+
+@pytest.fixture
+def database_url(new_database: Callable[[str], str]) -> str:
+    return new_database("groundwatch")
+
+
+@pytest.fixture
+def empty_engine(database_url: str) -> Iterator[Engine]:
+    """A database without tables."""
+    engine = open_engine(database_url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def engine(empty_engine: Engine) -> Engine:
+    """A database with the tables of every package that the test has imported."""
+    metadata.create_all(empty_engine)
+    return empty_engine

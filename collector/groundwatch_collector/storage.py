@@ -53,12 +53,10 @@ def insert_ignore(connection: Connection, table: Table, rows: Sequence[dict[str,
     """Insert *rows*, skip those whose primary key exists; return how many were new."""
     if not rows:
         return 0
-    dialect = connection.dialect.name
-    builder = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    inserted = 0
-    for row in rows:  # executemany does not report a row count on every driver
-        inserted += connection.execute(builder(table).values(**row).on_conflict_do_nothing()).rowcount
-    return inserted
+    builder: Any = (postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert)(table)
+    # What was inserted is counted by its keys: the row count of several rows is not reported by every driver.
+    new = builder.on_conflict_do_nothing().returning(*table.primary_key.columns)
+    return len(connection.execute(new, list(rows)).all())
 
 
 def add_to_tally(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
@@ -66,10 +64,12 @@ def add_to_tally(connection: Connection, table: Table, rows: Sequence[dict[str, 
     if not rows:
         return
     keys = [column.name for column in table.primary_key.columns]
+    # Always in the same order: two writers that lock the same rows in different orders would wait for each other.
+    ordered = sorted(rows, key=lambda row: tuple(row[name] for name in keys))
     builder: Any = (postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert)(table)
     sums = {
         column.name: table.c[column.name] + builder.excluded[column.name]
         for column in table.columns
         if column.name not in keys
     }
-    connection.execute(builder.on_conflict_do_update(index_elements=keys, set_=sums), list(rows))
+    connection.execute(builder.on_conflict_do_update(index_elements=keys, set_=sums), ordered)

@@ -266,7 +266,8 @@ def _json_path(connection: Connection, column: Column[Any], *path: str) -> Any:
     if connection.dialect.name == "sqlite":
         # One odd row must not take the whole list with it.
         return case((func.json_valid(column) == 1, func.json_extract(column, "$." + ".".join(path))), else_=None)
-    return func.json_extract_path_text(cast(column, JSON), *path)
+    # PostgreSQL before 16 cannot ask whether a text is JSON; what is not even an object would fail in the cast.
+    return case((column.like("{%}"), func.json_extract_path_text(cast(column, JSON), *path)), else_=None)
 
 
 def _json_number(connection: Connection, column: Column[Any], *path: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +12,10 @@ from sqlalchemy import Engine, text
 from groundwatch_alerts.estimate_metrics import CRITERIA, LAYERS, OTHER, TallyCollector
 from groundwatch_alerts.estimator import StratumSums, estimate
 from groundwatch_alerts.tallies import sums
-from groundwatch_collector.storage import add_to_tally, metadata, open_engine
+from groundwatch_collector.storage import add_to_tally
 from groundwatch_collector.strata import STRATA
 from groundwatch_collector.tables import traffic_tally
 from groundwatch_scorer.tables import fault_tally, verdict_tally
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    engine = open_engine(f"sqlite:///{tmp_path / 'g.db'}")
-    metadata.create_all(engine)
-    return engine
 
 
 def traffic(engine: Engine, traces: float, bucket: int = 0, **changes: str) -> None:
@@ -196,9 +188,8 @@ def test_a_long_history_is_read_less_often_and_nothing_is_lost(engine: Engine) -
     assert Scrape(collector)("rag_traces_total", **PLACE) == 116
 
 
-def test_a_database_that_is_away_leaves_the_other_metrics(tmp_path: Path) -> None:
-    engine = open_engine(f"sqlite:///{tmp_path / 'none.db'}")  # no tables
-    scrape = Scrape(TallyCollector(engine, rates=lambda: {"refusal": 0.5}))
+def test_a_database_that_is_away_leaves_the_other_metrics(empty_engine: Engine) -> None:
+    scrape = Scrape(TallyCollector(empty_engine, rates=lambda: {"refusal": 0.5}))
     assert scrape("groundwatch_tally_read_errors_total") == 1
     assert scrape("rag_inclusion_probability", stratum="refusal") == 0.5
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,16 +9,9 @@ from sqlalchemy import Engine
 
 from groundwatch_alerts import tallies
 from groundwatch_alerts.estimator import StratumSums, estimate
-from groundwatch_collector.storage import add_to_tally, metadata, open_engine
+from groundwatch_collector.storage import add_to_tally
 from groundwatch_collector.tables import traffic_tally
 from groundwatch_scorer.tables import fault_tally, verdict_tally
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    engine = open_engine(f"sqlite:///{tmp_path / 'g.db'}")
-    metadata.create_all(engine)
-    return engine
 
 
 def traffic(engine: Engine, bucket: int, traces: float, **changes: str) -> None:

@@ -165,10 +165,10 @@ def make() -> SimpleNamespace:
 class World:
     """A collector behind its receiver: a log to append to, a database, and a clock."""
 
-    def __init__(self, directory: Path, name: str = "world") -> None:
+    def __init__(self, directory: Path, url: str, name: str = "world") -> None:
         self.time = START
         self.log = SpanLog(directory / f"{name}-log", group_seconds=0.0, max_bytes=2**30, now=lambda: self.time)
-        self.engine: Engine = open_engine(f"sqlite:///{directory / f'{name}.db'}")
+        self.engine: Engine = open_engine(url)
         metadata.create_all(self.engine)
         self.config = DecideConfig(position_interval_seconds=0.0)
         self.start()
@@ -212,18 +212,18 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
+def world(tmp_path: Path, database_url: str) -> Iterator[World]:
+    made = World(tmp_path, database_url)
     yield made
     made.close()
 
 
 @pytest.fixture
-def new_world(tmp_path: Path) -> Iterator[Callable[[str], World]]:
+def new_world(tmp_path: Path, new_database: Callable[[str], str]) -> Iterator[Callable[[str], World]]:
     made: list[World] = []
 
     def build(name: str) -> World:
-        made.append(World(tmp_path, name))
+        made.append(World(tmp_path, new_database(name), name))
         return made[-1]
 
     yield build

@@ -1,24 +1,60 @@
-"""The migrations and the tables say the same."""
+"""The migrations and the tables say the same, from every revision up, on both databases."""
 
 from __future__ import annotations
 
+import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine
 
-from groundwatch_collector.storage import metadata, open_engine
+from groundwatch_collector.storage import metadata
 from groundwatch_deploy import migrations
 
 
-def test_the_newest_migration_gives_exactly_the_tables(tmp_path):
-    engine = open_engine(f"sqlite:///{tmp_path / 'new.db'}")
-    migrations.upgrade(engine)
+def revisions(engine: Engine) -> list[str]:
+    """Every revision, oldest first."""
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-    engine.dispose()
+        scripts = ScriptDirectory.from_config(migrations.configuration(connection))
+        return [script.revision for script in scripts.walk_revisions()][::-1]
 
 
-def test_upgrading_twice_changes_nothing(tmp_path):
-    engine = open_engine(f"sqlite:///{tmp_path / 'new.db'}")
-    migrations.upgrade(engine)
-    migrations.upgrade(engine)
-    engine.dispose()
+def differences(engine: Engine) -> list[object]:
+    with engine.connect() as connection:
+        return list(compare_metadata(MigrationContext.configure(connection), metadata))
+
+
+def test_the_newest_migration_gives_exactly_the_tables(empty_engine):
+    migrations.upgrade(empty_engine)
+    assert differences(empty_engine) == []
+
+
+def test_upgrading_twice_changes_nothing(empty_engine):
+    migrations.upgrade(empty_engine)
+    migrations.upgrade(empty_engine)
+    assert differences(empty_engine) == []
+
+
+def test_a_database_of_every_earlier_revision_comes_to_this_one(empty_engine):
+    """Step by step, so that each revision is once the one that a process stopped at."""
+    every = revisions(empty_engine)
+    for revision in every:
+        migrations.upgrade(empty_engine, revision)
+    assert differences(empty_engine) == []
+    migrations.upgrade(empty_engine)
+    assert len(every) == len(set(every))
+
+
+def test_there_is_one_newest_revision(empty_engine):
+    with empty_engine.connect() as connection:
+        assert len(ScriptDirectory.from_config(migrations.configuration(connection)).get_heads()) == 1
+
+
+def test_a_migration_that_fails_leaves_nothing_half_done(empty_engine):
+    """Schema changes are part of the transaction."""
+    with pytest.raises(RuntimeError, match="halfway"), empty_engine.begin() as connection:
+        command.upgrade(migrations.configuration(connection), revisions(empty_engine)[0])
+        raise RuntimeError("halfway")
+    migrations.upgrade(empty_engine)
+    assert differences(empty_engine) == []

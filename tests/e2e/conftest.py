@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -32,33 +29,6 @@ def wait_for(url: str, seconds: float = 30.0) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
-
-
-@pytest.fixture(scope="session")
-def postgresql_url() -> Iterator[str]:
-    """A PostgreSQL cluster of its own, as the unprivileged user where the tests run as root."""
-    initdb = next(
-        (str(p) for p in sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))), shutil.which("initdb") or ""
-    )
-    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    folder = Path(tempfile.mkdtemp(prefix="groundwatch-pg-"))
-    folder.chmod(0o755)
-    data, port = folder / "data", free_port()
-    if as_user:
-        shutil.chown(folder, "postgres", "postgres")
-    pg_ctl = str(Path(initdb).with_name("pg_ctl"))
-
-    def run(*command: str) -> None:
-        subprocess.run([*as_user, *command], check=True, stdout=subprocess.DEVNULL, cwd="/")
-
-    run(initdb, "-D", str(data), "-A", "trust", "-U", "app", "--no-sync")
-    options = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder} -c fsync=off"
-    run(pg_ctl, "-D", str(data), "-w", "-l", str(folder / "log"), "-o", options, "start")
-    try:
-        yield f"postgresql+psycopg://app@127.0.0.1:{port}/postgres"
-    finally:
-        run(pg_ctl, "-D", str(data), "-m", "immediate", "stop")
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

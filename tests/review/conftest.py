@@ -7,16 +7,14 @@ known by construction, so that a test can compare what the console says with wha
 from __future__ import annotations
 
 import random
-import shutil
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine, Table, insert, select
 
 from groundwatch_collector import ragtrace, storage, tables
 from groundwatch_collector.ragtrace import Citation, Document, Outcome, RagTrace, Stage, Usage
@@ -118,32 +116,28 @@ def trace_id_of(number: int) -> str:
     return f"{number:032x}"
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    found = storage.open_engine(f"sqlite:///{tmp_path / 'groundwatch.db'}")
-    storage.metadata.create_all(found)
-    yield found
-    found.dispose()
-
-
 @pytest.fixture(scope="session")
-def _seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, World]:
-    path = tmp_path_factory.mktemp("world") / "groundwatch.db"
-    found = storage.open_engine(f"sqlite:///{path}")
+def _seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, dict[Table, list[dict[str, Any]]]]:
+    found = storage.open_engine(f"sqlite:///{tmp_path_factory.mktemp('world') / 'groundwatch.db'}")
     storage.metadata.create_all(found)
     world = seed(found)
-    found.dispose()  # the last connection moves the write-ahead log into the file
-    return path, world
+    with found.connect() as connection:
+        rows = {
+            table: [dict(row._mapping) for row in connection.execute(select(table))]
+            for table in storage.metadata.sorted_tables
+        }
+    found.dispose()
+    return world, rows
 
 
 @pytest.fixture
-def world(engine: Engine, tmp_path: Path, _seeded: tuple[Path, World]) -> World:
-    """The seeded world, written once a session and copied for each test."""
-    path, world = _seeded
-    engine.dispose()
-    for leftover in ("groundwatch.db-wal", "groundwatch.db-shm"):
-        (tmp_path / leftover).unlink(missing_ok=True)
-    shutil.copy(path, tmp_path / "groundwatch.db")
+def world(engine: Engine, _seeded: tuple[World, dict[Table, list[dict[str, Any]]]]) -> World:
+    """The seeded world, made once a session and copied for each test."""
+    world, rows = _seeded
+    with engine.begin() as connection:
+        for table, found in rows.items():
+            if found:
+                connection.execute(insert(table), [{k: v for k, v in row.items() if k != "id"} for row in found])
     return replace(world, engine=engine)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, func, insert, select
 
 from groundwatch_collector.ragtrace import Citation, Document, Outcome, RagTrace, Stage, to_json
-from groundwatch_collector.storage import metadata, open_engine
 from groundwatch_collector.tables import feedback, sampled_traces
 from groundwatch_review import candidates, desk
 from groundwatch_review.candidates import CandidatePolicy, build
@@ -107,14 +105,6 @@ def make(trace: RagTrace | None = None, **changes: Any) -> dict[str, Any]:
     review = {**REVIEW, **options.pop("review", {})}
     voices = options.pop("feedback", [])
     return build(trace or make_trace(), [judgement_row()], review, voices, KEY, NOW, **options)
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    opened = open_engine(f"sqlite:///{tmp_path / 'review.db'}")
-    metadata.create_all(opened)
-    yield opened
-    opened.dispose()
 
 
 def store_trace(engine: Engine, trace: RagTrace, *, confirmed: bool = True) -> None:

@@ -36,6 +36,12 @@ ARGUMENTS = (
 )
 
 
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """One kind is enough: what differs between databases shows in the pages without a browser."""
+    return f"sqlite:///{tmp_path / 'groundwatch.db'}"
+
+
 @dataclass
 class Watch:
     """A page with everything noted that should not happen."""

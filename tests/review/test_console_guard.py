@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,12 @@ HOSTILE = (
     "{{ 7 * 7 }}{% raw %}",
     "safe\u202egnp.exe",
 )
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """One kind is enough: nothing here depends on the database."""
+    return f"sqlite:///{tmp_path / 'groundwatch.db'}"
 
 
 @pytest.fixture

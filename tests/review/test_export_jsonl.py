@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from sqlalchemy import Engine, insert, select, update
 
 from groundwatch_collector.ragtrace import Citation, Document, Feedback, Outcome, RagTrace, Stage, to_json
-from groundwatch_collector.storage import metadata, open_engine
 from groundwatch_collector.tables import sampled_traces
 from groundwatch_review import candidates, desk
 from groundwatch_review.candidates import CandidatePolicy
@@ -27,14 +25,6 @@ DAY = 86_400.0
 REVIEWER = "rv_0123456789abcdef"
 POLICY = CandidatePolicy(consent="NOT_PERSONAL", license="CC0-1.0")
 DEV_QUESTION = "How large may a file be?"
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    opened = open_engine(f"sqlite:///{tmp_path / 'review.db'}")
-    metadata.create_all(opened)
-    yield opened
-    opened.dispose()
 
 
 def make_trace(number: int, question: str, **changes: Any) -> RagTrace:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from sqlalchemy import Engine, insert, select, update
 
 from groundwatch_collector.ragtrace import Outcome, RagTrace, to_json
 from groundwatch_collector.sampled import SampledTrace
-from groundwatch_collector.storage import metadata, open_engine
 from groundwatch_collector.tables import ledger, sampled_traces
 from groundwatch_scorer import judgement_store, queue
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion, Judgement
@@ -17,13 +14,6 @@ from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
 
 BUCKET = 60
 T0 = 1_700_000_010.0  # in the bucket that starts at 1_699_999_980
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    engine = open_engine(f"sqlite:///{tmp_path / 'g.db'}")
-    metadata.create_all(engine)
-    return engine
 
 
 def put(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, insert, select
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from groundwatch_collector.ragtrace import Outcome, RagTrace, to_json
-from groundwatch_collector.storage import metadata, open_engine
+from groundwatch_collector.storage import metadata
 from groundwatch_collector.tables import sampled_traces
 from groundwatch_scorer import judgement_store, queue
 from groundwatch_scorer.judgement import AnnotatorKind, Assessment, Criterion, Judge, Judgement
@@ -66,13 +65,6 @@ def judgements(trace: RagTrace, assessment: Assessment, judged_at: float) -> lis
         )
         for criterion in Criterion
     ]
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    engine = open_engine(f"sqlite:///{tmp_path / 'g.db'}")
-    metadata.create_all(engine)
-    return engine
 
 
 def put(engine: Engine, *answers: str) -> None:
@@ -246,12 +238,12 @@ def test_run_stops_between_traces_and_gives_the_rest_back(engine: Engine) -> Non
     assert queue.depth(engine) == queue.Depth(waiting=2, leased=0, oldest_queued_at=T0 + 1)
 
 
-def test_a_database_that_is_away_is_waited_for(tmp_path: Path) -> None:
+def test_a_database_that_is_away_is_waited_for(empty_engine: Engine) -> None:
     """No tables yet: every step fails until they are made."""
-    engine = open_engine(f"sqlite:///{tmp_path / 'g.db'}")
+    engine = empty_engine
     registry = CollectorRegistry()
     scorer = worker(engine, [WordJudge()], registry=registry)
-    with pytest.raises(OperationalError):
+    with pytest.raises(DBAPIError):
         scorer.step()
 
     class Waits(threading.Event):
