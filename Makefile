@@ -10,10 +10,10 @@ help:  ## what there is
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
 
 demo: venv-demo  ## a real RAG app, a bad deploy, and what Groundwatch says of it
-	$(BIN)/groundwatch demo $(ARGS)
+	@$(BIN)/groundwatch demo $(ARGS)
 
 serve: venv-demo  ## the monitor, all in one process
-	$(BIN)/groundwatch serve $(ARGS)
+	@$(BIN)/groundwatch serve $(ARGS)
 
 test: check  ## every test that this machine can run
 	$(BIN)/pytest -n 2 $(ARGS)

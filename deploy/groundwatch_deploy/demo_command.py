@@ -17,6 +17,7 @@ from groundwatch_collector.ledger import report
 from groundwatch_collector.storage import reader
 from groundwatch_deploy.cli import Failed, Misused, emit, say
 from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.data_trouble import explained
 from groundwatch_deploy.demo import story
 from groundwatch_deploy.demo.behaviour import Incident
 from groundwatch_deploy.demo.sampling_rates import DEMO_RATES
@@ -32,7 +33,9 @@ def command(arguments: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         folder = arguments.data_dir or _temporary(stack)
         try:
-            monitor = stack.enter_context(Monitor(_settings(arguments, folder), salt=bytes.fromhex(SALT_OF_THE_DEMO)))
+            settings = _settings(arguments, folder)
+            with explained(settings.server):
+                monitor = stack.enter_context(Monitor(settings, salt=bytes.fromhex(SALT_OF_THE_DEMO)))
         except (ConfigError, ValueError) as error:
             raise Misused(str(error)) from error
         addresses = monitor.start()
@@ -45,7 +48,8 @@ def command(arguments: argparse.Namespace) -> int:
         emit(_json(told, addresses.as_dict()), arguments.json, lambda: story.as_table(told))
         if not arguments.headless:
             say(f"\nthe console stays at {addresses.console} until Ctrl-C")
-            threading.Event().wait()
+            with contextlib.suppress(KeyboardInterrupt):  # asked for, so not a failure as it is before the end
+                threading.Event().wait()
     return 0
 
 
