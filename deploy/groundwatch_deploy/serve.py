@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import os
 import signal
 import threading
 import time
@@ -14,7 +15,7 @@ from types import TracebackType
 
 import prometheus_client
 from prometheus_client import CollectorRegistry
-from sqlalchemy import Engine
+from sqlalchemy import Engine, make_url
 
 from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_collector.intake_metrics import IntakeMetrics
@@ -56,16 +57,24 @@ class Addresses:
 def refuse_open_doors(settings: Settings) -> None:
     """Raise :class:`ConfigError` where a listener could be reached from elsewhere without a key."""
     server = settings.server
-    if not is_loopback(server.ingest_host) and not server.ingest_key_sha256:
+    if not is_loopback(server.ingest_host) and not (server.keys or server.tls_client_ca):
         raise ConfigError(
             f"[server] ingest_host: {server.ingest_host} can be reached from other machines, but no ingest key is "
-            "configured; set [server] ingest_key_sha256, or listen on 127.0.0.1"
+            "configured and no client certificate is asked for; set [server] ingest_keys (`groundwatch key NAME`), or "
+            "tls_client_ca, or listen on 127.0.0.1"
         )
     if not is_loopback(server.console_host):
         raise ConfigError(
             f"[server] console_host: {server.console_host} can be reached from other machines, and the console has "
             "no login yet; listen on 127.0.0.1 and put a proxy with authentication in front"
         )
+
+
+def _own_eyes_only(url: str) -> None:
+    """Make a new SQLite file readable to its owner alone; SQLite gives its journal the same mode."""
+    place = make_url(url)
+    if place.get_backend_name() == "sqlite" and place.database:
+        os.close(os.open(place.database, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 class Monitor:
@@ -80,7 +89,7 @@ class Monitor:
         self.now = now
         self.registry = CollectorRegistry()
         server = settings.server
-        server.data_directory.mkdir(parents=True, exist_ok=True)
+        server.data_directory.mkdir(parents=True, exist_ok=True, mode=0o700)  # it holds what users asked
         self.secrets: Secrets = load_secrets(server.data_directory)
         self._salt = salt or self.secrets.sampling_salt.value
         with contextlib.ExitStack() as opened:
@@ -98,6 +107,7 @@ class Monitor:
             opened.enter_context(bind(server.metrics_host, server.metrics_port, "[server] metrics_port")),
         ]
         self.log = opened.enter_context(_open_log(server, self.now))
+        _own_eyes_only(server.url)
         self.engine: Engine = open_engine(server.url)
         opened.callback(self.engine.dispose)
         migrations.upgrade(self.engine)
@@ -132,7 +142,7 @@ class Monitor:
 
     def _http_servers(self) -> list[HttpServer]:
         intake = IntakeMetrics(self.registry)
-        keys = self.settings.server.ingest_key_sha256
+        keys = self.settings.server.keys
         names = [judge.identifier for judge in self.judges]
         self.registry.register(TallyCollector(self.engine, rates=self.settings.decide.rates, judges=names))
         ingest = asgi_app(self.log, self.settings.limits, intake, ingest_keys=keys, now=self.now)
