@@ -58,7 +58,7 @@ def command(arguments: argparse.Namespace) -> int:
         account = report(reader(monitor.engine), monitor.log, settings.limits)
         result = _result(monitor.engine, taken, account, monitor.judges[0].identifier)
     emit(result, arguments.json, lambda: _text(result, account))
-    if not taken.requests:
+    if not taken.spans:
         raise Failed("nothing in these files could be read as OTLP traces")
     return 0
 

@@ -74,3 +74,44 @@ def test_redacting_a_file_prints_the_text_alone_on_stdout(capsys, tmp_path):
     assert "jane.doe@example.com" not in out + err
     assert "[[EMAIL_1]]" in out
     assert "a person still has to read it" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body", "message"),
+    [
+        (("redact",), "Call 138 0013 8000".encode("utf-16"), "not text; accepted: UTF-8"),
+        (("redact",), b"caf\xe9, jane@example.com", "can't decode"),
+        (("redact", "--evaluate"), b"", "no labelled rows in it"),
+        (("redact", "--evaluate"), b'{"text": "x"}', "line 1: expected an object with id, text, lang, kind; no id"),
+    ],
+)
+def test_a_file_that_redaction_cannot_read_is_not_called_clean(capsys, tmp_path, arguments, body, message):
+    (tmp_path / "file").write_bytes(body)
+    code, out, err = run(capsys, *arguments, str(tmp_path / "file"))
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.parametrize("body", [b"", b'{"a": 1}\n', b'{"resourceSpans": []}\n'])
+def test_a_recording_without_a_span_is_a_failure(capsys, tmp_path, body):
+    (tmp_path / "traces.jsonl").write_bytes(body)
+    code, _, err = run(capsys, "replay", str(tmp_path / "traces.jsonl"))
+    assert code == 1
+    assert "nothing in these files could be read as OTLP traces" in err
+
+
+@pytest.mark.parametrize("command", [("serve",), ("demo", "--headless")])
+def test_a_file_in_place_of_the_data_directory_is_named(capsys, tmp_path, command):
+    (tmp_path / "data").write_text("")
+    code, _, err = run(capsys, *command, "--data-dir", str(tmp_path / "data"))
+    assert code == 1
+    assert f"groundwatch: {tmp_path / 'data'}: File exists" in err
+    assert "Traceback" not in err
+
+
+def test_what_users_asked_is_readable_to_the_owner_alone(capsys, tmp_path):
+    (tmp_path / "traces.jsonl").write_text(json.dumps({"resourceSpans": []}))
+    data = tmp_path / "new" / "data"
+    run(capsys, "replay", "--data-dir", str(data), str(tmp_path / "traces.jsonl"))
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert (data / "groundwatch.db").stat().st_mode & 0o777 == 0o600

@@ -26,7 +26,7 @@ def redact_file(path: Path) -> tuple[str, dict[str, Any]]:
 
     BLOCKED in the report: hold the text back. It is withheld already where the search could not be finished.
     """
-    source = path.read_text(encoding="utf-8", errors="replace")
+    source = _text_of(path)
     try:
         parsed = json.loads(source)
     except (ValueError, RecursionError):
@@ -35,6 +35,14 @@ def redact_file(path: Path) -> tuple[str, dict[str, Any]]:
         return _redact_json(parsed)
     result = redact_text(source)
     return result.text, _report(result.status, result.placeholders, result.reasons)
+
+
+def _text_of(path: Path) -> str:
+    """Raises ``ValueError`` for what is not UTF-8 text: read wrongly, nothing would be found in it."""
+    body = path.read_bytes()
+    if b"\0" in body:
+        raise ValueError("not text; accepted: UTF-8")
+    return body.decode("utf-8-sig")
 
 
 def _redact_json(document: Any) -> tuple[str, dict[str, Any]]:
@@ -88,10 +96,24 @@ def _report(status: str, placeholders: Sequence[Placeholder], reasons: Sequence[
 
 
 def evaluate_file(path: Path) -> dict[str, Any]:
-    """Run :func:`evaluate` on JSON lines, gzipped or not."""
+    """Run :func:`evaluate` on JSON lines, gzipped or not. Raises ``ValueError`` for rows without labels."""
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as lines:
-        return evaluate(json.loads(line) for line in lines if line.strip())
+        report = evaluate(_row(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
+    if not report["items"]["personal"] + report["items"]["clean"]:
+        raise ValueError("no labelled rows in it; expected one JSON object a line")
+    return report
+
+
+_LABELS = ("id", "text", "lang", "kind")
+
+
+def _row(path: Path, number: int, line: str) -> Mapping[str, Any]:
+    row = json.loads(line)
+    missing = [name for name in _LABELS if not isinstance(row, dict) or name not in row]
+    if missing:
+        raise ValueError(f"{path}, line {number}: expected an object with {', '.join(_LABELS)}; no {missing[0]}")
+    return dict(row)
 
 
 def evaluate(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
