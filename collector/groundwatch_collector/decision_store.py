@@ -94,14 +94,18 @@ def feedback_of(connection: Connection, trace_ids: Iterable[str]) -> dict[str, l
     return found
 
 
-def add_feedback(connection: Connection, given: Sequence[tuple[int, Feedback]]) -> set[str]:
-    """Store feedback with its position; return the ids that were new. An id that exists stays as it is."""
+def add_feedback(connection: Connection, given: Sequence[tuple[int, Feedback]]) -> tuple[set[str], int]:
+    """Store feedback with its position; return the ids that were new, and how many others came again.
+
+    An id that exists stays as it is. A record that is read again after a crash has not come again.
+    """
     rows = {feedback.id: _feedback_row(position, feedback) for position, feedback in reversed(given)}
-    known = _existing(connection, tables.feedback.c.feedback_id, rows)
+    known = _feedback_positions(connection, rows)
     fresh = [row for identifier, row in rows.items() if identifier not in known]
     if fresh:
         connection.execute(insert(tables.feedback), fresh)
-    return {row["feedback_id"] for row in fresh}
+    first = known | {row["feedback_id"]: row["position"] for row in fresh}
+    return {row["feedback_id"] for row in fresh}, sum(first[feedback.id] != at for at, feedback in given)
 
 
 def add_dead_letters(connection: Connection, letters: Sequence[DeadLetter], body_bytes: int) -> list[DeadLetter]:
@@ -139,6 +143,15 @@ def queue_late(connection: Connection, sampled: SampledTrace, now: float) -> boo
 def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
     every = list(dict.fromkeys(values))
     return (every[start : start + _CHUNK] for start in range(0, len(every), _CHUNK))
+
+
+def _feedback_positions(connection: Connection, identifiers: Iterable[str]) -> dict[str, int]:
+    table = tables.feedback.c
+    found: dict[str, int] = {}
+    for chunk in _chunks(identifiers):
+        query = select(table.feedback_id, table.position).where(table.feedback_id.in_(chunk))
+        found.update((row.feedback_id, row.position) for row in connection.execute(query))
+    return found
 
 
 def _existing(connection: Connection, column: Any, values: Iterable[Any]) -> set[Any]:

@@ -75,6 +75,7 @@ class _Outcome:
     feedback: list[tuple[str, Feedback]] = field(default_factory=list)  # app, feedback
     late: list[str] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
+    repeated_feedback: int = 0
 
 
 class Pipeline:
@@ -255,7 +256,7 @@ class Pipeline:
 
     def _write(self, connection: Connection, batch: _Batch, late: Mapping[str, _Late]) -> _Outcome:
         now = self._now()
-        new_feedback = store.add_feedback(connection, batch.feedback)
+        new_feedback, repeated_feedback = store.add_feedback(connection, batch.feedback)
         decided = store.decided(connection, (pending.trace_id for pending in batch.due))
         due = [pending for pending in batch.due if pending.trace_id not in decided]
         given = store.feedback_of(connection, (pending.trace_id for pending in due))
@@ -268,6 +269,7 @@ class Pipeline:
             feedback=[(self._app_of(feedback, decisions, late), feedback) for feedback in fresh],
             late=[self._queue_late(connection, late[f.id], now) for f in fresh if f.id in late],
             dead_letters=letters,
+            repeated_feedback=repeated_feedback,
         )
 
     def _app_of(self, feedback: Feedback, decisions: Sequence[Decision], late: Mapping[str, _Late]) -> str:
@@ -355,6 +357,7 @@ class Pipeline:
         for letter in outcome.dead_letters:
             metrics.dead_letter(letter.reason)
         metrics.late_spans.inc(batch.late_spans)
+        metrics.duplicate_feedback.inc(outcome.repeated_feedback)
         metrics.duplicate_spans.inc(batch.duplicate_spans)
         metrics.pending_traces.set(len(self._assembler))
         metrics.pending_bytes.set(self._assembler.pending_bytes)

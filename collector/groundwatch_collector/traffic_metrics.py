@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -17,10 +18,17 @@ REQUEST_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1, 1.5, 2.
 STAGE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-class LabelCap:
-    """Pass the first *limit* values of a label; later new ones become ``__other__`` and are counted."""
+_CLASS_NAME = re.compile(r"[\w.:/$\-]{1,100}", re.ASCII)  # what languages and protocols call an error
 
-    def __init__(self, label: str, limit: int, overflow: Counter) -> None:
+
+class LabelCap:
+    """Pass the first *limit* values of a label; later new ones become ``__other__`` and are counted.
+
+    With *form* so does a value of another form: a message in the place of a name may hold what a user wrote.
+    """
+
+    def __init__(self, label: str, limit: int, overflow: Counter, form: re.Pattern[str] | None = None) -> None:
+        self._form = form
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._limit = limit
         self._overflow = overflow.labels(label)
@@ -28,7 +36,7 @@ class LabelCap:
     def __call__(self, value: str) -> str:
         if value in self._seen:
             return value
-        if len(self._seen) >= self._limit:
+        if len(self._seen) >= self._limit or (self._form is not None and not self._form.fullmatch(value)):
             self._overflow.inc()
             return OTHER
         self._seen[value] = None
@@ -51,7 +59,7 @@ class TrafficMetrics:
         overflow = counter("groundwatch_label_overflow", "Label values that became __other__.", "label")
         self._app = LabelCap("app", label_limit, overflow)
         self._version = LabelCap("version", label_limit, overflow)
-        self._error_class = LabelCap("error_class", label_limit, overflow)
+        self._error_class = LabelCap("error_class", label_limit, overflow, _CLASS_NAME)
 
         self._requests = counter(
             "rag_requests", "Requests by how they ended, head sampling undone.", "app", "version", "outcome"
@@ -75,6 +83,9 @@ class TrafficMetrics:
         self._dead_letters = counter("groundwatch_dead_letters", "Records that can never be read.", "reason")
         self.late_spans = counter("groundwatch_late_spans", "Spans that came after their trace was decided.")
         self.duplicate_spans = counter("groundwatch_duplicate_spans", "Spans that were received again.")
+        self.duplicate_feedback = counter(
+            "groundwatch_duplicate_feedback", "Feedback whose id was received before; the first one counts."
+        )
         self.excess_spans = counter("groundwatch_excess_spans", "Spans beyond the bound of one trace, not kept.")
         self.early_traces = counter("groundwatch_early_traces", "Traces decided early because memory ran short.")
         self.step_failures = counter("groundwatch_pipeline_failures", "Steps that failed and are retried.", "kind")

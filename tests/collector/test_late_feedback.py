@@ -176,3 +176,14 @@ def test_a_trace_id_may_be_a_uuid():
 def test_long_fields_are_cut_to_what_the_table_holds():
     found = read(id="i" * 500, name="n" * 500, label="l" * 500, comment="c" * 100_000, by="b" * 500)
     assert [len(v) for v in (found.id, found.name, found.label, found.comment, found.by)] == [64, 64, 64, 16_384, 64]
+
+
+def test_feedback_that_comes_again_is_counted_and_the_first_stays(world, make):
+    for score in (1, 0, 0):
+        world.feedback(id="f1", trace_id=TRACE, name="thumbs", score=score)
+    world.settle(1)
+    world.feedback(id="f1", trace_id=TRACE, name="thumbs", score=0)
+    world.send(*make.request(1))
+    world.settle(1)
+    assert world.value("groundwatch_duplicate_feedback_total") == 3
+    assert [row.score for row in world.rows(tables.feedback)] == [1.0]

@@ -67,3 +67,12 @@ def test_latency_below_a_second_can_be_told_apart(make, registry):
         if sample.name == "rag_request_duration_seconds_bucket"
     ]
     assert sum(bound < 1 for bound in bounds) >= 8
+
+
+@pytest.mark.parametrize("said", ["no account for bob@example.com", "查询失败", "x" * 101])
+def test_a_message_in_the_place_of_an_error_class_is_no_label(make, registry, said):
+    trace = to_ragtrace(make.request(root={names.OUTCOME: "error", names.ERROR_TYPE: said}))
+    TrafficMetrics(registry).decided("not_sampled", "hash", trace)
+    assert value(registry, "rag_execution_errors_total", app="shop", error_class="__other__") == 1
+    assert value(registry, "groundwatch_label_overflow_total", label="error_class") == 1
+    assert said not in generate_latest(registry).decode()
