@@ -28,6 +28,7 @@ class Reason(StrEnum):
     TOO_MANY_VALUES = "too_many_values"
     BAD_FEEDBACK = "bad_feedback"
     FEEDBACK_TOO_LARGE = "feedback_too_large"
+    FEEDBACK_TOKEN = "feedback_token"  # noqa: S105 (a reason) - missing, or not made for this trace and person
     BUSY = "busy"  # too many bytes in flight; send again later
     LOG_FULL = "log_full"  # the span log is at its bound or the disk has no room; send again later
     LOG_FAILED = "log_failed"  # the disk refused the write; send again later

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from typing import Any, TypeVar, overload
 
+from groundwatch import feedback_signing
 from groundwatch.documents import number
 from groundwatch.handle import IDLE, Request, _parse_trace_id, open_request
 from groundwatch.lane import Feedback, FlushResult, Lane, Stats
@@ -86,6 +87,14 @@ class Client:
             finally:
                 self._launching = False
 
+    def feedback_token(self, trace_id: int, user: str | None) -> str:
+        keys = self.settings.feedback_keys
+        if not keys:
+            tell_once("feedback_key", "groundwatch: no feedback key is configured; feedback tokens are empty")
+            return ""
+        subject = "" if user is None else keyed_hash(self.settings.user_hash_key, user)
+        return feedback_signing.make(keys[0], f"{trace_id:032x}", subject)
+
     def send_feedback(self, feedback: Feedback) -> None:
         if self.lane.put_feedback(feedback):
             self._run()
@@ -124,6 +133,7 @@ def configure(
     compression: str | None = None,
     feedback_endpoint: str | None = None,
     user_hash_key: str | None = None,
+    feedback_key: str | None = None,
     max_text_chars: int | None = None,
     max_documents: int | None = None,
     max_span_bytes: int | None = None,
@@ -210,18 +220,41 @@ def feedback(
     label: str | None = None,
     comment: str | None = None,
     user: str | None = None,
+    token: str | None = None,
     id: str | None = None,
 ) -> str:
     """Send what a user said about an answer, from any configured process. Returns the feedback's id.
 
-    The same *id* twice is one feedback. Delivery is in the background, with retries.
+    *token*: what ``feedback_token`` gave for this trace; a collector with a feedback key takes nothing without it.
+    Pass on what came back from the front end: it is the proof that this trace was shown to them. One vote counts for
+    each trace, user and name: a later one takes the place of the one before. Delivery is in the background, with
+    retries.
     """
     ident = str(id) if id is not None else uuid.uuid4().hex
     try:
-        _queue_feedback(trace_id, name=name, score=score, label=label, comment=comment, user=user, ident=ident)
+        _queue_feedback(
+            trace_id, name=name, score=score, label=label, comment=comment, user=user, token=token, ident=ident
+        )
     except Exception as error:
         note_internal_error("feedback", error)
     return ident
+
+
+def feedback_token(trace_id: str, *, user: str | None = None) -> str:
+    """Permission to give feedback on the trace *trace_id*: send it to the front end together with the answer.
+
+    With *user*, the votes that are cast with it count as that user's. "" when no ``feedback_key`` is configured.
+    """
+    client = _client
+    if client is None:
+        tell_once("unconfigured", "groundwatch: configure() was not called; nothing is recorded")
+        return ""
+    try:
+        trace = _parse_trace_id(trace_id)
+        return client.feedback_token(trace, None if user is None else str(user)) if trace else ""
+    except Exception as error:
+        note_internal_error("feedback_token", error)
+        return ""
 
 
 def _queue_feedback(
@@ -232,6 +265,7 @@ def _queue_feedback(
     label: str | None,
     comment: str | None,
     user: str | None,
+    token: str | None,
     ident: str,
 ) -> None:
     client = _client
@@ -259,6 +293,8 @@ def _queue_feedback(
         "by": keyed_hash(settings.user_hash_key, str(user)) if user is not None else "",
         "id": out.name(ident, "id") or uuid.uuid4().hex,
     }
+    if token:
+        body["token"] = str(token)
     lane.redaction_failures += out.redaction_failures
     client.send_feedback(Feedback(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")))
 

@@ -43,6 +43,7 @@ class Recorder(Protocol):
     def accept(self, record: RequestRecord) -> None: ...
     def is_here(self) -> bool: ...
     def adopt(self, trace_id: int) -> bool: ...
+    def feedback_token(self, trace_id: int, user: str | None) -> str: ...
 
 
 class Request:
@@ -64,6 +65,18 @@ class Request:
     def trace_id(self) -> str:
         """32 hexadecimal digits; give it to the front end, feedback comes back with it."""
         return f"{self._record.trace_id:032x}"
+
+    @property
+    def feedback_token(self) -> str:
+        """Permission to give feedback on this answer, as this request's user; "" without a ``feedback_key``.
+
+        The front end posts it back with the trace id, to the application or straight to the collector.
+        """
+        try:
+            return self._recorder.feedback_token(self._record.trace_id, self._record.user)
+        except Exception as error:
+            note_internal_error("feedback_token", error)
+            return ""
 
     # --- open and close
 
@@ -426,6 +439,9 @@ class _Nowhere:
 
     def adopt(self, trace_id: int) -> bool:
         return False
+
+    def feedback_token(self, trace_id: int, user: str | None) -> str:
+        return ""
 
 
 class IdleRequest(Request):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast, get_args
 from urllib.parse import unquote, urlsplit
 
-from groundwatch import names
+from groundwatch import feedback_signing, names
 
 ContentMode = Literal["none", "ids", "text"]
 Protocol = Literal["http/protobuf", "grpc"]
@@ -48,6 +48,7 @@ class Settings:
     export_timeout_seconds: float
     exit_timeout_seconds: float
     user_hash_key: bytes
+    feedback_keys: tuple[bytes, ...] = field(default=(), repr=False)  # sign feedback tokens; empty: none are made
     resource: Mapping[str, str] = field(default_factory=dict)
     disabled: str = ""  # why nothing is recorded
 
@@ -78,6 +79,7 @@ def resolve(explicit: Mapping[str, Any], environ: Mapping[str, str]) -> Settings
         export_timeout_seconds=read.seconds("export_timeout_seconds", 3.0),
         exit_timeout_seconds=read.seconds("exit_timeout_seconds", 3.0),
         user_hash_key=(read.text("user_hash_key") or f"groundwatch:{service}").encode("utf-8", "replace"),
+        feedback_keys=_feedback_keys(read),
         resource=resource,
         disabled=_disabled(read, destination),
     )
@@ -197,6 +199,13 @@ def _parse_headers(text: str, *, strict: bool) -> dict[str, str]:
             continue
         headers[name.strip().lower()] = unquote(value.strip())
     return headers
+
+
+def _feedback_keys(read: _Reader) -> tuple[bytes, ...]:
+    try:
+        return feedback_signing.keys_of(read.text("feedback_key"))
+    except ValueError as error:
+        raise ConfigurationError(f"feedback_key: {error}") from error
 
 
 def _resource_attributes(text: str) -> dict[str, str]:
