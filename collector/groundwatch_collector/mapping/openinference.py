@@ -18,7 +18,6 @@ from groundwatch_collector.mapping.values import (
     first_text,
     label,
     make_document,
-    number,
     parse,
     renumbered,
     text,
