@@ -171,6 +171,30 @@ def test_the_queue_is_worked_by_keyboard_alone(open_page, engine, world):
     watch.expect_clean()
 
 
+def test_a_candidate_is_not_confirmed_without_the_tick_and_the_page_says_so_itself(open_page, engine, world):
+    watch = open_page()
+    page = watch.page
+    watch.go("/review")
+    page.keyboard.press("c")
+    page.wait_for_url("**done=confirm*")
+    page.keyboard.press("o")
+    page.wait_for_url("**/candidates/rc_*")
+    page.keyboard.press("c")
+    assert page.locator("input[name=read]").evaluate("box => box.matches(':invalid')")
+    assert page.locator("input[name=read]").evaluate("box => document.activeElement === box")  # asked for it
+    page.keyboard.press("t")
+    with page.expect_navigation():
+        page.keyboard.press("c")
+    assert page.locator("input[name=read]").is_checked()
+    page.keyboard.press("t")
+    with page.expect_navigation():
+        page.keyboard.press("x")  # rejecting needs no tick
+    with engine.connect() as connection:
+        (row,) = connection.execute(select(candidates))
+    assert '"REJECTED"' in row.document
+    watch.expect_clean()
+
+
 def test_help_lists_the_keys_and_closes_with_escape(open_page, world):
     watch = open_page()
     watch.go("/review")

@@ -41,6 +41,7 @@ CALM, BAD = figure(0.03, 0.05, 0.07), figure(0.26, 0.31, 0.37)
         ([version("1", CALM), version("2", figure(0.05, 0.09, 0.14))], "calm", "is not told apart from 1"),
         ([version("1", CALM)], "calm", "About 31 % (26–37 %) of answers fail."),
         ([version("1", CALM), version("2", BAD, judged=8)], "calm", "Version 2 has only 8 verdicts so far."),
+        ([version("1", CALM), version("2", BAD, judged=1)], "calm", "Version 2 has only 1 verdict so far."),
         ([version("1", CALM, judged=3)], "unknown", "Not enough judged yet"),
         ([], "unknown", "Not enough judged yet"),
     ],

@@ -22,7 +22,15 @@ from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.console.guard import CSRF_COOKIE
 from groundwatch_review.tables import candidates, reviews
-from groundwatch_scorer.judgement import AnnotatorKind, Assessment, ClaimVerdict, Evidence, Verdict
+from groundwatch_scorer.judgement import (
+    AnnotatorKind,
+    Assessment,
+    ClaimVerdict,
+    Evidence,
+    FaultFinding,
+    FaultLayer,
+    Verdict,
+)
 from groundwatch_scorer.tables import judgements
 
 NOW = 1_790_000_000.0
@@ -94,6 +102,40 @@ def test_traffic_without_verdicts_is_not_a_rate(client, engine):
     text = text_of(client.get("/").text)
     assert "Not enough judged yet to say: 0 verdicts, 30 are needed." in text
     assert "0 judged of 40 seen" in text
+
+
+def test_a_rate_on_a_handful_of_verdicts_does_not_look_like_a_rate(client, add_trace):
+    answer, source = "Up to 40 MB.", "An attachment may be 50 MB."
+    claim = ClaimVerdict(answer, 0, len(answer), Verdict.CONTRADICTED, 0.95)
+    add_trace(
+        context=(Document("d1", 1, text=source),),
+        answer=answer,
+        judged=Assessment(JUDGE, AnnotatorKind.CODE, claims=(claim,)),
+        finding=FaultFinding(FaultLayer.GENERATION, 0.9, "", ()),
+    )
+    page = client.get("/").text
+    assert "Not enough judged yet to say: 1 verdict, 30 are needed." in text_of(page)
+    assert "Too few verdicts to go by: 1 of the 30 needed." in text_of(page)
+    assert 'class="big too-few"' in page
+    assert "<strong>100 %</strong>" not in page
+
+
+def test_a_rate_on_enough_verdicts_is_shown_as_one(client, world):
+    page = client.get("/").text
+    assert "too-few" not in page
+    assert "Too few" not in page
+
+
+@pytest.mark.parametrize(("path", "said"), [("/", "UTC"), ("/traces", "started, UTC")])
+def test_the_time_zone_stands_beside_the_times(client, world, path, said):
+    assert said in text_of(client.get(path).text).split("Times are UTC.")[0]
+
+
+def test_no_result_has_no_answer_rather_than_a_lost_one(client, add_trace):
+    trace_id = add_trace(outcome=Outcome.NO_RESULT, answer=None)
+    text = text_of(client.get(f"/traces/{trace_id}").text)
+    assert "No answer was given." in text
+    assert "not captured" not in text
 
 
 # Overview

@@ -130,6 +130,7 @@ class Overview:
     until: float
     sentence: str
     tone: str  # bad | good | calm | unknown
+    enough_judged: int  # below this many verdicts a rate is shown faintly
     figure: Figure | None
     seen: float  # every request, whatever became of it
     completed: float
@@ -214,6 +215,7 @@ def read(connection: Connection, asked: Asked, config: ConsoleConfig, now: float
         until=now,
         sentence=sentence,
         tone=tone,
+        enough_judged=config.enough_judged,
         figure=figure(total),
         seen=sum(outcomes.values()),
         completed=sum(cell.traffic for cell in cells),

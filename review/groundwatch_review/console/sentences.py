@@ -32,11 +32,11 @@ def summary(
     what = _FAIL[Criterion(criterion)]
     if total is None or total.judged < enough_judged or not known:
         judged = 0 if total is None else total.judged
-        return f"Not enough judged yet to say: {count(judged)} verdicts, {enough_judged} are needed.", "unknown"
+        return f"Not enough judged yet to say: {_verdicts(judged)}, {enough_judged} are needed.", "unknown"
     if len(known) >= 2 and known[-1] is versions[-1]:
         return _compared(known[-2], known[-1], what)
     latest = versions[-1]
-    unsure = "" if known[-1] is latest else f" Version {latest.version} has only {latest.judged} verdicts so far."
+    unsure = "" if known[-1] is latest else f" Version {latest.version} has only {_verdicts(latest.judged)} so far."
     return f"About {_rate(total)} {what}.{unsure}", "calm"
 
 
@@ -51,6 +51,10 @@ def _compared(before: VersionLine, after: VersionLine, what: str) -> tuple[str, 
         return f"Since version {after.version} only about {_rate(new)} {what}, {_rate(old)} before.", "good"
     same = f"Version {after.version} is not told apart from {before.version}"
     return f"{same}: about {_rate(new)} {what}, {_rate(old)} before.", "calm"
+
+
+def _verdicts(n: int) -> str:
+    return f"{count(n)} verdict{'' if n == 1 else 's'}"
 
 
 def _rate(figure: Figure) -> str:

@@ -73,7 +73,7 @@
   if (!every || !document.getElementById("live")) return;
   let paused = false;
   const say = (text) => { if (freshness.textContent !== text) freshness.textContent = text; };
-  const time = () => new Date().toISOString().slice(11, 19);
+  const time = () => `${new Date().toISOString().slice(11, 19)} UTC`;
   let last = time();
   say(`As of ${last}`);
 
