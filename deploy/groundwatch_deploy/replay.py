@@ -140,7 +140,7 @@ def _text(result: Mapping[str, Any], account: LedgerReport) -> str:
 
 def _sentence(found: Mapping[str, Any] | None) -> str:
     if found is None:
-        return "nothing could be judged (no captured text, or no completed request)"
+        return "no verdict: no completed request has question, answer and context as text"
     return (
         f"{found['rate']:.1%} of answers fail ({found['low']:.1%} - {found['high']:.1%}), "
         f"{found['judged']} judged of {found['traffic']:.0f} seen"
