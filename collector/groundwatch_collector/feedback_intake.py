@@ -22,7 +22,7 @@ _SENTIMENTS = ("positive", "negative", "neutral")
 _TRACE_ID = re.compile(r"[0-9a-fA-F]{32}")
 
 
-def read_feedback(body: bytes, limits: Limits) -> tuple[str, bytes]:
+def read_feedback(body: bytes, limits: Limits, project: str = "") -> tuple[str, bytes]:
     """The feedback's id and its canonical JSON. Raises :class:`Rejected` naming the key that is wrong.
 
     Without an id of its own, feedback of the same name by the same subject on the same trace is one feedback.
@@ -40,6 +40,8 @@ def read_feedback(body: bytes, limits: Limits) -> tuple[str, bytes]:
     record["id"] = record["id"] or derived_id(record["trace_id"], record["name"], record["by"])
     if raw.get("sentiment") is not None:
         record["sentiment"] = _sentiment(raw["sentiment"])
+    if project:
+        record["project"] = project  # of the key; a sender cannot give it
     return record["id"], orjson.dumps(record)
 
 

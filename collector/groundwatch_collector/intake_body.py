@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from types import TracebackType
@@ -18,24 +19,27 @@ _MAX_MEMBERS = 16  # a gzip body may be several joined ones; each costs a copy o
 
 
 class InFlight:
-    """Bytes that all requests hold together, against a bound."""
+    """Bytes that all requests hold together, against a bound. The threads of all doors share it."""
 
     def __init__(self, max_bytes: int, changed: Callable[[int], None]) -> None:
         self._max_bytes = max_bytes
         self._changed = changed
         self._held = 0
+        self._lock = threading.Lock()
 
     def hold(self) -> Held:
         return Held(self)
 
     def move(self, size: int) -> None:
         """Add *size* (or give it back when negative). Raises :class:`Rejected` when the bound would be passed."""
-        if size > 0 and self._held + size > self._max_bytes:
+        with self._lock:
+            fits = size <= 0 or self._held + size <= self._max_bytes
+            self._held += size if fits else 0
+            self._changed(self._held)
+        if not fits:
             raise Rejected(
                 Reason.BUSY, "the receiver holds as many bytes as it may; send again later", 429, {"retry-after": "1"}
             )
-        self._held += size
-        self._changed(self._held)
 
 
 class Held:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -14,6 +14,8 @@ from groundwatch_collector.spanlog import SpanLog
 
 Signal = Literal["traces", "feedback"]
 
+_MOST_PROJECTS = 200
+_OTHER = "__other__"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -60,6 +62,13 @@ class IntakeMetrics:
         self.bytes_in_flight_max = Gauge(
             "groundwatch_intake_in_flight_bytes_max", "Above this, requests are answered 429.", registry=registry
         )
+        self._projects = Counter(
+            "groundwatch_project_requests",
+            "Acknowledged requests by the project of their ingest key; none without keys.",
+            ("project",),
+            registry=registry,
+        )
+        self._named_projects: frozenset[str] = frozenset()
         self._create_at_zero()
 
     def _create_at_zero(self) -> None:
@@ -73,6 +82,17 @@ class IntakeMetrics:
             self._rejected_spans.labels(reason.value)
         for mend in MENDS:
             self._mended_spans.labels(mend)
+
+    def name_projects(self, projects: Sequence[str]) -> None:
+        """Give each of the first projects a series of its own; those beyond share one."""
+        self._named_projects = frozenset(projects[:_MOST_PROJECTS])
+        for project in (*sorted(self._named_projects), *((_OTHER,) if len(projects) > _MOST_PROJECTS else ())):
+            self._projects.labels(project)
+
+    def project(self, project: str) -> None:
+        """Count one acknowledged request."""
+        if project:
+            self._projects.labels(project if project in self._named_projects else _OTHER).inc()
 
     def watch(self, log: AppendLog) -> None:
         """Export *log* with the rest, where it is on this disk. A log elsewhere exports itself."""

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from groundwatch_collector.limits import Limits, Reason, Rejected
 from groundwatch_collector.otlp_json import decode_json
 from groundwatch_collector.otlp_protobuf import decode_protobuf
+from groundwatch_collector.project_stamp import unstamped
 from groundwatch_collector.spans import Span
 
 __all__ = ["Decoded", "Encoding", "Rejected", "decode"]
@@ -60,6 +61,7 @@ def decode(body: bytes, encoding: Encoding, limits: Limits | None = None) -> Dec
     A bad span is left out and counted; raises :class:`Rejected` when the request as a whole cannot be taken.
     """
     limits = limits or Limits()
+    body, project = unstamped(body, encoding)  # limits are for what was sent
     if len(body) > limits.max_decompressed_bytes:
         raise Rejected(
             Reason.TOO_LARGE, f"body: {len(body)} bytes, accepted: up to {limits.max_decompressed_bytes}", 413
@@ -68,5 +70,5 @@ def decode(body: bytes, encoding: Encoding, limits: Limits | None = None) -> Dec
         return Decoded([], {}, {})
     if body.startswith(_GZIP_MAGIC):
         raise Rejected(Reason.MALFORMED, "body: still gzip; send it packed once, with Content-Encoding: gzip")
-    spans, intake = (decode_protobuf if encoding == "protobuf" else decode_json)(body, limits)
+    spans, intake = (decode_protobuf if encoding == "protobuf" else decode_json)(body, limits, project)
     return Decoded(spans, dict(intake.rejected), dict(intake.mended))

@@ -36,13 +36,13 @@ _UINT64 = range(2**64)
 _Object = dict[str, Any]
 
 
-def decode_json(body: bytes, limits: Limits) -> tuple[list[Span], Intake]:
+def decode_json(body: bytes, limits: Limits, project: str = "") -> tuple[list[Span], Intake]:
     """Decode an ``ExportTraceServiceRequest`` in JSON. Raises :class:`Rejected` when it is not one."""
     root, has_surrogates = parse_json(body, limits)
     if not isinstance(root, dict):
         raise _wrong("body", root, "an object with resourceSpans")
     _check_signal(root)
-    intake = Intake(limits, surrogates=has_surrogates)
+    intake = Intake(limits, project=project, surrogates=has_surrogates)
     groups = list(_groups(root))
     if sum(len(spans) for _, _, spans, _ in groups) > limits.max_spans_per_request:
         raise too_many_spans(limits)
@@ -127,7 +127,7 @@ def _origin(resource: _Object, scope: _Object, intake: Intake, where: str) -> Or
     except SpanRefused as refusal:
         raise Rejected(refusal.reason, f"resource attributes: {refusal.reason}") from None
     name, version = (_text(scope, key, intake, f"{where} scope") for key in ("name", "version"))
-    return Origin(attributes, name, version, tuple(intake.flags))
+    return Origin(intake.resource(attributes), name, version, tuple(intake.flags))
 
 
 def _span(raw: _Object, origin: Origin, intake: Intake, where: str) -> Span:

@@ -36,9 +36,9 @@ _CHILDREN: dict[str, dict[int, str]] = {
 }
 
 
-def decode_protobuf(body: bytes, limits: Limits) -> tuple[list[Span], Intake]:
+def decode_protobuf(body: bytes, limits: Limits, project: str = "") -> tuple[list[Span], Intake]:
     """Decode an ``ExportTraceServiceRequest``. Raises :class:`Rejected` when it is not one, or too much of one."""
-    intake = Intake(limits)
+    intake = Intake(limits, project=project)
     try:
         return list(_spans(memoryview(body), intake)), intake
     except DecodeError:
@@ -97,7 +97,7 @@ def _origin(resource: bytes, scope: bytes, intake: Intake) -> Origin:
         raise Rejected(refusal.reason, f"resource attributes: {refusal.reason}") from None
     scope_message = InstrumentationScope.FromString(scope)
     name, version = intake.text(scope_message.name), intake.text(scope_message.version)
-    return Origin(attributes, name, version, tuple(intake.flags))
+    return Origin(intake.resource(attributes), name, version, tuple(intake.flags))
 
 
 def _span(raw: memoryview, origin: Origin, intake: Intake) -> Span:

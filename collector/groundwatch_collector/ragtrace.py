@@ -112,6 +112,7 @@ class RagTrace:
     convention: str = "groundwatch"  # which mapping understood it
     sources: Mapping[str, str] = field(default_factory=dict)  # field -> attribute it was read from
     span_count: int = 0
+    project: str = ""  # whose ingest key the root came with; "": no keys are configured
     adjusted_count: float = 1.0  # upstream head sampling: how many requests this one stands for
 
 

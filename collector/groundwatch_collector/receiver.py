@@ -5,13 +5,8 @@ A plain ASGI application: a framework costs as much per request as the rest of t
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import hmac
-import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,25 +14,21 @@ import orjson
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from groundwatch_collector.feedback_intake import read_feedback
-from groundwatch_collector.intake_body import Held, Incoming, InFlight, Receive, read_body, unpack
+from groundwatch_collector.intake_body import Held, Incoming, Receive, read_body, unpack
+from groundwatch_collector.intake_door import IntakeDoor, TracesTaken
+from groundwatch_collector.intake_keys import IngestKeys
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.limits import Limits, Reason, Rejected
 from groundwatch_collector.log_protocol import AppendLog
-from groundwatch_collector.otlp import Decoded, Encoding, decode
-from groundwatch_collector.spanlog import LogFailed, LogFull
+from groundwatch_collector.otlp import Encoding
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = dict[bytes, bytes]
 
-logger = logging.getLogger(__name__)
-
 _PROTOBUF = "application/x-protobuf"
 _JSON = "application/json"
 _ENCODINGS: dict[str, Encoding] = {_PROTOBUF: "protobuf", _JSON: "json"}
-_INLINE_BYTES = 64 * 1024  # decoding less than this is over sooner than a thread could take it
-_TELL_EVERY_SECONDS = 60.0  # a refusal is logged once per reason and minute, and counted every time
 _DISCARD_SECONDS = 2.0  # how long the rest of a refused body is read, so that its sender hears the answer
 _WELCOME = (
     b"Groundwatch collector.\n\n"
@@ -66,32 +57,16 @@ def asgi_app(
     ingest_keys: Sequence[str] = (),
     now: Callable[[], float] = time.time,
 ) -> Receiver:
-    """The ASGI application. *ingest_keys*: SHA-256 hex digests of accepted bearer keys; empty: none is asked for."""
-    return Receiver(log, limits, metrics, ingest_keys, now)
+    """The ASGI application. *ingest_keys*: ``PROJECT:SHA256`` of accepted bearer keys; empty: none is asked for."""
+    return Receiver(IntakeDoor(log, limits, metrics, IngestKeys(ingest_keys), now))
 
 
 class Receiver:
-    """Takes requests for one span log."""
+    """The HTTP way to *door*."""
 
-    def __init__(
-        self,
-        log: AppendLog,
-        limits: Limits,
-        metrics: IntakeMetrics,
-        ingest_keys: Sequence[str],
-        now: Callable[[], float],
-    ) -> None:
-        self._log = log
-        self._limits = limits
-        self._metrics = metrics
-        self._digests = [bytes.fromhex(key) for key in ingest_keys]
-        self._now = now
-        self._told_at: dict[Reason, float] = {}
-        self._in_flight = InFlight(limits.max_concurrent_bytes, metrics.bytes_in_flight.set)
-        # Two at a time: what large bodies unpack to is bounded by it, and more would not be faster on one GIL.
-        self._pool = ThreadPoolExecutor(2, thread_name_prefix="groundwatch-decode")
-        metrics.bytes_in_flight_max.set(limits.max_concurrent_bytes)
-        metrics.watch(log)
+    def __init__(self, door: IntakeDoor) -> None:
+        self.door = door
+        self._limits = door.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -106,28 +81,19 @@ class Receiver:
         try:
             return await self._route(scope["method"], scope["path"], headers, receive)
         except Rejected as rejected:
-            self._note(rejected)
+            self.door.note(rejected)
             # Who asks before sending (Expect) need not send; who was too slow has had its time.
             if b"expect" not in headers and rejected.reason != Reason.BODY_TIMEOUT:
                 await receive.discard(4 * self._limits.max_compressed_bytes, _DISCARD_SECONDS)
             return _refusal(rejected, headers)
 
-    def _note(self, rejected: Rejected) -> None:
-        self._metrics.rejected(rejected.reason)
-        moment = self._now()
-        if moment - self._told_at.get(rejected.reason, -_TELL_EVERY_SECONDS) >= _TELL_EVERY_SECONDS:
-            self._told_at[rejected.reason] = moment
-            # Messages about feedback may name a key that a person chose; those go to the sender only.
-            detail = "" if rejected.reason == Reason.BAD_FEEDBACK else rejected.message
-            logger.warning("refused a request (%s, %d) %s", rejected.reason, rejected.status, detail)
-
     async def _route(self, method: str, path: str, headers: Headers, receive: Receive) -> Answer:
         if path in ("/v1/traces", "/v1/feedback"):
             _check_method(method, path, ("POST",))
-            self._check_key(headers)
-            with self._in_flight.hold() as held:
+            project = self.door.project_of(headers.get(b"authorization", b""))
+            with self.door.in_flight.hold() as held:
                 take = self._traces if path == "/v1/traces" else self._feedback
-                return await take(headers, receive, held)
+                return await take(headers, receive, held, project)
         if path in ("/healthz", "/readyz", "/"):
             _check_method(method, path, ("GET", "HEAD"))
             return self._ready() if path == "/readyz" else _text(_WELCOME if path == "/" else b"alive\n")
@@ -137,44 +103,18 @@ class Receiver:
             )
         raise Rejected(Reason.NOT_FOUND, f"no such path; accepted: {', '.join(_PATHS)}", 404)
 
-    def _check_key(self, headers: Headers) -> None:
-        if not self._digests:
-            return
-        scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
-        digest = hashlib.sha256(key.strip()).digest()
-        # Every digest is compared, so that the time tells nothing about which one was near.
-        matches = [hmac.compare_digest(digest, known) for known in self._digests]
-        if scheme.lower() != b"bearer" or not any(matches):
-            raise Rejected(
-                Reason.UNAUTHORIZED,
-                "an ingest key is needed: Authorization: Bearer KEY",
-                401,
-                {"www-authenticate": "Bearer"},
-            )
-
     def _ready(self) -> Answer:
-        trouble = self._log.trouble
+        trouble = self.door.trouble
         return _text(f"not ready: {trouble}\n".encode(), 503) if trouble else _text(b"ready\n")
 
-    async def _traces(self, headers: Headers, receive: Receive, held: Held) -> Answer:
+    async def _traces(self, headers: Headers, receive: Receive, held: Held, project: str) -> Answer:
         started = time.perf_counter()
         encoding = _encoding(headers, _ENCODINGS)
         raw = await self._read(headers, receive, self._limits.max_compressed_bytes, held)
-        body, decoded = await self._decoded(raw, _is_gzip(headers), encoding)
-        held.add(max(0, len(body) - len(raw)))
-        if decoded.rejected and not decoded.spans:
-            self._metrics.rejected_spans(decoded.rejected)
-            raise Rejected(decoded.first_reason, decoded.rejection_message)
-        answer = _accepted(decoded, encoding)
-        kept, rejected, mended = len(decoded.spans), decoded.rejected, decoded.mended
-        del decoded  # thousands of objects of waiting requests would make each garbage collection slow
-        if kept:
-            await self._keep(f"otlp_{encoding}", body)
-        self._metrics.spans(kept, rejected, mended)
-        self._metrics.accepted("traces", encoding, len(body), time.perf_counter() - started)
-        return answer
+        taken = await self.door.traces(raw, encoding, held, gzip=_is_gzip(headers), project=project, started=started)
+        return _accepted(taken, encoding)
 
-    async def _feedback(self, headers: Headers, receive: Receive, held: Held) -> Answer:
+    async def _feedback(self, headers: Headers, receive: Receive, held: Held, project: str) -> Answer:
         started = time.perf_counter()
         _encoding(headers, {_JSON: "json"})
         most = self._limits.max_feedback_bytes
@@ -185,36 +125,13 @@ class Receiver:
             if rejected.status == 413:
                 raise Rejected(Reason.FEEDBACK_TOO_LARGE, rejected.message, 413) from None
             raise
-        feedback_id, record = read_feedback(body, self._limits)
-        await self._keep("feedback", record)
-        self._metrics.accepted("feedback", "json", len(body), time.perf_counter() - started)
+        feedback_id = await self.door.feedback(body, project=project, started=started)
         return Answer(202, orjson.dumps({"id": feedback_id, "accepted": True}))
 
     async def _read(self, headers: Headers, receive: Receive, most: int, held: Held) -> bytes:
         _is_gzip(headers)  # refuse a coding before its body is read
         declared = headers.get(b"content-length")
         return await read_body(receive, declared.decode("latin-1") if declared else None, most, self._limits, held)
-
-    async def _decoded(self, raw: bytes, gzip: bool, encoding: Encoding) -> tuple[bytes, Decoded]:
-        if len(raw) <= _INLINE_BYTES:
-            small = _unpack_if_small(raw) if gzip else raw
-            if small is not None:
-                return small, decode(small, encoding, self._limits)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._decode_large, raw, gzip, encoding)
-
-    def _decode_large(self, raw: bytes, gzip: bool, encoding: Encoding) -> tuple[bytes, Decoded]:
-        body = unpack(raw, self._limits.max_decompressed_bytes) if gzip else raw
-        return body, decode(body, encoding, self._limits)
-
-    async def _keep(self, kind: str, body: bytes) -> None:
-        """Return once the span log has *body* on disk."""
-        try:
-            future: Future[int] = self._log.append(kind, body)
-            await asyncio.wrap_future(future)
-        except LogFailed as failed:
-            reason = Reason.LOG_FULL if isinstance(failed, LogFull) else Reason.LOG_FAILED
-            raise Rejected(reason, f"{failed}; send again later", 503, {"retry-after": "5"}) from None
 
 
 _PATHS = ("/v1/traces", "/v1/feedback", "/healthz", "/readyz")
@@ -249,30 +166,21 @@ def _is_gzip(headers: Headers) -> bool:
     return found == "gzip"
 
 
-def _unpack_if_small(raw: bytes) -> bytes | None:
-    try:
-        return unpack(raw, 2 * _INLINE_BYTES)
-    except Rejected as rejected:
-        if rejected.reason == Reason.TOO_LARGE:
-            return None
-        raise
-
-
-def _accepted(decoded: Decoded, encoding: Encoding) -> Answer:
+def _accepted(taken: TracesTaken, encoding: Encoding) -> Answer:
     """An ExportTraceServiceResponse. Mended spans are a warning: nothing rejected, but something to say."""
-    message = decoded.rejection_message or _mended_message(decoded)
     if encoding == "json":
-        partial = {"rejectedSpans": str(decoded.rejected_spans), "errorMessage": message}
-        return Answer(200, orjson.dumps({"partialSuccess": partial} if message else {}))
+        partial = {"rejectedSpans": str(taken.rejected_spans), "errorMessage": taken.message}
+        return Answer(200, orjson.dumps({"partialSuccess": partial} if taken.message else {}))
+    return Answer(200, export_response(taken), _PROTOBUF)
+
+
+def export_response(taken: TracesTaken) -> bytes:
+    """The serialised ``ExportTraceServiceResponse``."""
     response = ExportTraceServiceResponse()
-    if message:
-        response.partial_success.rejected_spans = decoded.rejected_spans
-        response.partial_success.error_message = message
-    return Answer(200, response.SerializeToString(), _PROTOBUF)
-
-
-def _mended_message(decoded: Decoded) -> str:
-    return "; ".join(f"{count} spans were kept with {flag}" for flag, count in sorted(decoded.mended.items()))
+    if taken.message:
+        response.partial_success.rejected_spans = taken.rejected_spans
+        response.partial_success.error_message = taken.message
+    return response.SerializeToString()
 
 
 def _refusal(rejected: Rejected, headers: Headers) -> Answer:

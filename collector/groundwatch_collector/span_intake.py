@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from groundwatch import names
 from groundwatch_collector.limits import (
     NAN_DROPPED,
     NUL_STRIPPED,
@@ -43,8 +44,9 @@ class Origin:
 class Intake:
     """The state of decoding one request: what was counted, mended and refused so far."""
 
-    def __init__(self, limits: Limits, *, surrogates: bool = False) -> None:
+    def __init__(self, limits: Limits, *, project: str = "", surrogates: bool = False) -> None:
         self.limits = limits
+        self._project = project  # of the key that the request came with
         self.rejected: Counter[str] = Counter()
         self.mended: Counter[str] = Counter()
         self.flags: set[str] = set()  # of the span (or resource) in hand
@@ -58,6 +60,10 @@ class Intake:
         """Start a span or a resource."""
         self.flags = set(flags)
         self._span_values = 0
+
+    def resource(self, attributes: Attributes) -> Attributes:
+        """*attributes* of a resource, with the project that the receiver vouches for."""
+        return {**attributes, names.PROJECT: self._project} if self._project else attributes
 
     def take_values(self, count: int) -> None:
         """Count *count* more values. Raises when the span or the whole request has too many."""

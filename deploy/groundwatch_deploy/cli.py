@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"groundwatch {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_serve, _demo, _replay, _ledger, _calibrate, _redact, _export):
+    for add in (_serve, _demo, _replay, _ledger, _key, _calibrate, _redact, _export):
         add(commands)
     return parser
 
@@ -125,6 +125,11 @@ def _replay(commands: Any) -> None:
 def _ledger(commands: Any) -> None:
     text = "account for every trace: received = judged + not sampled + skipped + waiting + lost"
     _with_server_options(_command(commands, "ledger", "ledger_report.command", text))
+
+
+def _key(commands: Any) -> None:
+    command = _command(commands, "key", "key_command.command", "make a write-only ingest key; only its hash is kept")
+    command.add_argument("name", metavar="NAME", help="the project whose traces are sent with it")
 
 
 def _calibrate(commands: Any) -> None:

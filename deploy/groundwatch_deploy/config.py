@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from groundwatch_collector.intake_keys import parse_ingest_keys
+
 T = TypeVar("T")
 
 
@@ -97,9 +99,10 @@ class ServerConfig:
 
     data_directory: Path = Path("groundwatch-data")  # span log, database, keys
     database_url: str = ""  # empty: SQLite in data_directory
-    ingest_host: str = "127.0.0.1"  # another address needs ingest_key_sha256
+    ingest_host: str = "127.0.0.1"  # another address needs ingest_keys
     ingest_port: int = 4318  # the OTLP/HTTP default
-    ingest_key_sha256: tuple[str, ...] = ()  # SHA-256 (hex) of each accepted bearer key; empty: no key is asked for
+    ingest_keys: tuple[str, ...] = ()  # "PROJECT:SHA256" of each accepted key (`groundwatch key`); empty: none asked
+    ingest_key_sha256: tuple[str, ...] = ()  # the same without a project, which is then "default"; older form
     console_host: str = "127.0.0.1"  # the console has no login yet: only loopback is accepted
     console_port: int = 4390  # 0: any free one
     metrics_host: str = "127.0.0.1"  # metrics hold no text, so another address is accepted
@@ -114,10 +117,18 @@ class ServerConfig:
             port = getattr(self, name)
             if not 0 <= port <= 65535:
                 raise ConfigError(f"server.{name}: {port} is not a port; accepted: 0 (any free one) to 65535")
-        if any(len(digest) != 64 or set(digest) - set("0123456789abcdef") for digest in self.ingest_key_sha256):
-            raise ConfigError(
-                "server.ingest_key_sha256: not a SHA-256 digest; accepted: 64 lowercase hex digits each"
-            )
+        for name, lines in (("ingest_keys", self.ingest_keys), ("ingest_key_sha256", self.ingest_key_sha256)):
+            try:
+                parse_ingest_keys(lines)
+            except ValueError as error:
+                raise ConfigError(f"server.{name}: {error}") from error
+        if any(":" in line for line in self.ingest_key_sha256):
+            raise ConfigError("server.ingest_key_sha256: a project is named; accepted: in ingest_keys")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every accepted ingest key, in either form."""
+        return self.ingest_keys + self.ingest_key_sha256
 
     @property
     def url(self) -> str:

@@ -57,10 +57,10 @@ class Addresses:
 def refuse_open_doors(settings: Settings) -> None:
     """Raise :class:`ConfigError` where a listener could be reached from elsewhere without a key."""
     server = settings.server
-    if not is_loopback(server.ingest_host) and not server.ingest_key_sha256:
+    if not is_loopback(server.ingest_host) and not server.keys:
         raise ConfigError(
             f"[server] ingest_host: {server.ingest_host} can be reached from other machines, but no ingest key is "
-            "configured; set [server] ingest_key_sha256, or listen on 127.0.0.1"
+            "configured; set [server] ingest_keys (`groundwatch key NAME`), or listen on 127.0.0.1"
         )
     if not is_loopback(server.console_host):
         raise ConfigError(
@@ -141,7 +141,7 @@ class Monitor:
 
     def _http_servers(self) -> list[HttpServer]:
         intake = IntakeMetrics(self.registry)
-        keys = self.settings.server.ingest_key_sha256
+        keys = self.settings.server.keys
         names = [judge.identifier for judge in self.judges]
         self.registry.register(TallyCollector(self.engine, rates=self.settings.decide.rates, judges=names))
         ingest = asgi_app(self.log, self.settings.limits, intake, ingest_keys=keys, now=self.now)

@@ -17,6 +17,7 @@ OTHER_STAGE: Final = "other"  # a stage that the application named itself
 SERVICE_NAME: Final = "service.name"
 SERVICE_VERSION: Final = "service.version"
 DEPLOYMENT_ENVIRONMENT: Final = "deployment.environment.name"
+PROJECT: Final = "groundwatch.project"  # set by the collector where ingest keys are configured: whose key it was
 
 # Every span of ours.
 SCHEMA: Final = "groundwatch.schema.version"

@@ -52,6 +52,7 @@ def test_a_good_configuration_is_said_to_be_good(capsys, tmp_path):
         ('[server]\ningest_host = "0.0.0.0"', "no ingest key is configured"),
         ('[server]\nconsole_host = "0.0.0.0"', "the console has no login yet"),
         ('[server]\ningest_key_sha256 = ["hunter2"]', "not a SHA-256 digest"),
+        ('[server]\ningest_keys = ["shop:hunter2"]', "server.ingest_keys: not a SHA-256 digest"),
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_refused_whole(capsys, tmp_path, text, message):
@@ -115,3 +116,22 @@ def test_what_users_asked_is_readable_to_the_owner_alone(capsys, tmp_path):
     run(capsys, "replay", "--data-dir", str(data), str(tmp_path / "traces.jsonl"))
     assert data.stat().st_mode & 0o777 == 0o700
     assert (data / "groundwatch.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_key_opens_the_door_that_its_printed_line_configures(capsys, tmp_path):
+    code, out, _ = run(capsys, "key", "shop", "--json")
+    made = json.loads(out)
+    assert (code, made["project"]) == (0, "shop")
+    assert made["key"] not in made["ingest_keys"][0]
+    lines = json.dumps(made["ingest_keys"])
+    (tmp_path / "groundwatch.toml").write_text(f'[server]\ningest_host = "0.0.0.0"\ningest_keys = {lines}\n')
+    assert run(capsys, "serve", "--check", "--config", str(tmp_path / "groundwatch.toml"))[0] == 0
+    text = run(capsys, "key", "shop")[1]
+    assert text.splitlines()[0].startswith("gwk_")
+    assert 'ingest_keys = ["shop:' in text
+
+
+def test_a_project_name_that_cannot_be_used_is_refused(capsys):
+    code, out, err = run(capsys, "key", "my shop")
+    assert (code, out) == (2, "")
+    assert "not a project name; accepted: 1 to 64 letters" in err

@@ -55,6 +55,7 @@ def compose(
         trace_id=tree.spans[0].trace_id,
         app=app,
         version=version,
+        project=trees.project(tree, notes),
         started_at=started_at,
         duration_seconds=duration,
         outcome=outcome,

@@ -51,6 +51,7 @@ def read(tree: Tree, feedback: Sequence[Feedback], notes: Notes, *, incomplete: 
         trace_id=tree.spans[0].trace_id,
         app=app,
         version=version,
+        project=trees.project(tree, notes),
         started_at=started_at,
         duration_seconds=duration,
         outcome=outcome,

@@ -98,6 +98,15 @@ def identity(spans: Sequence[Span]) -> tuple[str, str]:
     return UNKNOWN_APP, ""
 
 
+def project(tree: Tree, notes: Notes) -> str:
+    """Whose ingest key brought the root (else the first span). Spans of several projects in one trace are noted."""
+    found = {label(span.resource.get(names.PROJECT), notes) for span in tree.spans}
+    if len(found) > 1:
+        notes.flags.add("mixed_projects")
+    first = tree.root or tree.spans[0]
+    return label(first.resource.get(names.PROJECT), notes)
+
+
 def extent(tree: Tree, notes: Notes) -> tuple[float, float]:
     """Start (Unix seconds) and duration of the request: the root's, else from the first start to the last end."""
     if tree.root is not None:
