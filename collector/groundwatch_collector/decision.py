@@ -10,7 +10,10 @@ from groundwatch_collector import sampling, signals, strata
 from groundwatch_collector.assembly import AssemblyConfig, Pending
 from groundwatch_collector.mapping import identity, to_ragtrace
 from groundwatch_collector.mapping.tree import is_root
+from groundwatch_collector.noticing import NOTHING, Noticed, Noticer
+from groundwatch_collector.novelty import NoveltySettings
 from groundwatch_collector.ragtrace import Feedback, RagTrace, to_json
+from groundwatch_collector.reasking import ReaskSettings
 from groundwatch_collector.sampled import SampledTrace
 from groundwatch_collector.spans import Span
 
@@ -25,6 +28,7 @@ DEFAULT_RATES: Mapping[str, float] = {
     "cancelled": 0.01,
     "feedback_neg": 1.0,  # rare, and most of them failed
     "refusal": 0.25,
+    "novel": 0.25,  # few by their budget, and nobody knows yet how they fare
     "normal_b0": 0.01,
     "normal_b1": 0.03,
     "normal_b2": 0.08,
@@ -57,10 +61,23 @@ class DecideConfig:
     position_interval_seconds: float = 1.0  # how often a position alone is worth a transaction
     trim_interval_seconds: float = 30.0  # how often segments beyond age or bytes are looked for
     label_limit: int = 50  # values per metric label; more become __other__
+    novel_budget: float = 0.02  # share of an application's traffic that may be called a new kind of question; 0: none
+    novel_warm_up: int = 500  # questions of an application before any kind is new
+    novel_hits: int = 20  # a kind is new until it was asked this often ...
+    novel_seconds: float = 86_400.0  # ... or for this long
+    novel_save_seconds: float = 60.0  # how often the memory of kinds is written to the database
+    reask_seconds: float = 600.0  # nearly the same question within this time after the answer is re-asking; 0: off
+    reask_similarity: float = 0.5  # how near is nearly: shared features of both questions, from 0 to 1
+    reask_sentiment: str = "neutral"  # of the feedback that re-asking gives the earlier trace: neutral or negative
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rates", _with_novel(self.rates))
         self.assembly()
         self.rate_table()
+        self.novelty()
+        self.reasking()
+        if self.reask_sentiment not in ("neutral", "negative"):
+            raise ValueError(f"reask_sentiment: found {self.reask_sentiment!r}, accepted: neutral, negative")
         if not 1 <= len(self.cuts_version) <= 32:
             raise ValueError(f"cuts_version: found {len(self.cuts_version)} characters, accepted: 1 to 32")
         for name in ("bucket_seconds", "batch_records", "label_limit"):
@@ -81,8 +98,29 @@ class DecideConfig:
     def cuts(self) -> strata.Cuts:
         return strata.Cuts(self.cuts_version, self.cut_1, self.cut_2, self.cut_3)
 
+    def novelty(self) -> NoveltySettings | None:
+        """None: nothing is ever new."""
+        if self.novel_budget == 0:
+            return None
+        return NoveltySettings(self.novel_budget, self.novel_warm_up, self.novel_hits, self.novel_seconds)
+
+    def reasking(self) -> ReaskSettings | None:
+        return ReaskSettings(self.reask_seconds, self.reask_similarity) if self.reask_seconds != 0 else None
+
+    def noticer(self, name: str) -> Noticer:
+        """*name*: the consumer whose memory it is."""
+        return Noticer(self.novelty(), self.reasking(), save_seconds=self.novel_save_seconds, name=name)
+
     def rate_table(self) -> sampling.RateTable:
         return sampling.fixed_table(self.rates, self.salt_version, self.cuts())
+
+
+def _with_novel(rates: Mapping[str, float]) -> Mapping[str, float]:
+    """Configurations that are older than the stratum ``novel`` stay good: it then has its default rate."""
+    if "novel" in rates or "normal_b0" not in rates:
+        return rates
+    logger.info("[decide.rates] has no rate for the stratum novel: taking %s", DEFAULT_RATES["novel"])
+    return {**rates, "novel": DEFAULT_RATES["novel"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +139,7 @@ class Decision:
     salt_version: int
     verdict: str  # sampled | not_sampled | skipped
     reason: str  # closed set: hash, not_a_question, unreadable
+    noticed: Noticed = NOTHING
 
     @property
     def sampled(self) -> SampledTrace | None:
@@ -112,17 +151,23 @@ class Decision:
 class Decider:
     """Decide traces under one rate table. The same spans and feedback give the same decision anywhere."""
 
-    def __init__(self, config: DecideConfig, salt: bytes) -> None:
+    Whether the hash chooses a trace of a given stratum is the same anywhere. The label ``novel`` and the hint of
+    re-asking depend on what this process has seen before; both are stored with the decision.
+    """
+
+    def __init__(self, config: DecideConfig, salt: bytes, noticer: Noticer | None = None) -> None:
         self._salt = sampling.check_salt(salt)
         self._future_seconds = config.future_seconds
         self._cuts = config.cuts()
         self.rates = config.rate_table()
+        self._noticer = noticer or Noticer(None, None)
 
     def decide(self, pending: Pending, feedback: Sequence[Feedback]) -> Decision:
         number = sampling.u56(pending.trace_id, self._salt)
         try:
             trace = self.read(pending, feedback)
-            stratum = strata.classify(trace, signals.measure(trace), self._cuts) if trace is not None else NO_STRATUM
+            noticed = self._noticer.notice(trace, pending.first_received_at) if trace is not None else NOTHING
+            stratum = self._stratum(trace, noticed) if trace is not None else NO_STRATUM
         except Exception as error:  # a fault of ours must not stop the stream; the spans stay in the log
             logger.error("trace %s could not be read: %s", pending.trace_id, type(error).__name__, exc_info=True)
             return self._skipped(pending, number, "unreadable")
@@ -143,7 +188,12 @@ class Decider:
             salt_version=self.rates.salt_version,
             verdict="sampled" if chosen else "not_sampled",
             reason="hash",
+            noticed=noticed,
         )
+
+    def _stratum(self, trace: RagTrace, noticed: Noticed) -> str:
+        reasked = noticed.reask.similarity if noticed.reask is not None else 0.0
+        return strata.classify(trace, signals.measure(trace, reasked=reasked), self._cuts, novel=noticed.novel)
 
     def read(self, pending: Pending, feedback: Sequence[Feedback]) -> RagTrace | None:
         """Map the spans of *pending*, with a start that can be true and the count of upstream sampling."""

@@ -52,6 +52,8 @@ def set_position(connection: Connection, position: int, name: str = POSITION_NAM
 class Place:
     """The row that remembers how far one log is decided. This one belongs to the only reader of its log."""
 
+    name = POSITION_NAME
+
     def begin(self, engine: Engine) -> int:
         """Where to start reading."""
         with reader(engine).connect() as connection:

@@ -25,6 +25,7 @@ from groundwatch_collector.limits import Limits, Rejected
 from groundwatch_collector.log_protocol import DecisionLog
 from groundwatch_collector.log_segments import LogRecord
 from groundwatch_collector.mapping import identity
+from groundwatch_collector.noticing import reask_feedback
 from groundwatch_collector.ragtrace import Feedback
 from groundwatch_collector.sampled import SampledTrace
 from groundwatch_collector.spanlog import LogError
@@ -74,6 +75,7 @@ class _Outcome:
     decisions: list[Decision] = field(default_factory=list)
     feedback: list[tuple[str, Feedback]] = field(default_factory=list)  # app, feedback
     late: list[str] = field(default_factory=list)
+    reasked: list[tuple[str, Feedback]] = field(default_factory=list)  # app, feedback that the collector gave itself
     dead_letters: list[DeadLetter] = field(default_factory=list)
     repeated_feedback: int = 0
 
@@ -100,11 +102,14 @@ class Pipeline:
         self._metrics = metrics
         self._now = now
         self._limits = limits or Limits()  # the receiver's own: what it took must be readable here
-        self._decider = Decider(config, salt)
+        self._noticer = config.noticer(self._place.name)
+        self._decider = Decider(config, salt, self._noticer)
         self._assembler = Assembler(config.assembly())
         self._decided: OrderedDict[str, int] = OrderedDict()  # trace id -> last position; a cache of the ledger
         self._batch: _Batch | None = None
+        self._carried: list[Feedback] = []  # re-asking that is stored and may bring its earlier trace back
         self._cursor = self._place.begin(engine)
+        self._noticer.load(engine)
         self._committed = self._cursor
         self._position_written_at = self._trimmed_at = now()
         log.skip_to(self._cursor)
@@ -158,6 +163,16 @@ class Pipeline:
         """Forget everything that is not committed, as after a crash, and read it again."""
         self._assembler = Assembler(self._config.assembly())
         self._batch = None
+        self._save_memory()
+
+    def _save_memory(self) -> None:
+        """So that the next process begins with what this one has learnt. Not worth failing for."""
+        try:
+            with self._engine.begin() as connection:
+                self._noticer.save(connection, self._now())
+            self._noticer.committed()
+        except SQLAlchemyError as error:
+            logger.warning("the memory of question kinds could not be written: %s", type(error).__name__)
         self._cursor = self._committed
 
     # Reading.
@@ -238,7 +253,7 @@ class Pipeline:
 
     def _commit(self, batch: _Batch) -> int:
         outcome = _Outcome()
-        if batch.has_rows or self._position_is_due(batch):
+        if batch.has_rows or self._carried or self._position_is_due(batch):
             late = self._prepare_late(batch)
             with self._engine.begin() as connection:
                 outcome = self._write(connection, batch, late)
@@ -248,6 +263,9 @@ class Pipeline:
         self._batch = None
         self._remember(batch.due)
         self._count(batch, outcome)
+                self._noticer.save_if_due(connection, self._now())
+            self._noticer.committed()
+            self._carried = [feedback for _, feedback in outcome.reasked if feedback.sentiment == "negative"]
         return batch.records + len(outcome.decisions)
 
     def _position_is_due(self, batch: _Batch) -> bool:
@@ -267,7 +285,9 @@ class Pipeline:
         return _Outcome(
             decisions=decisions,
             feedback=[(self._app_of(feedback, decisions, late), feedback) for feedback in fresh],
-            late=[self._queue_late(connection, late[f.id], now) for f in fresh if f.id in late],
+            late=[self._queue_late(connection, late[f.id], now) for f in (*fresh, *self._carried) if f.id in late],
+            reasked=reasked,
+        reasked = self._add_reasking(connection, decisions)
             dead_letters=letters,
             repeated_feedback=repeated_feedback,
         )
@@ -283,13 +303,25 @@ class Pipeline:
 
     def _prepare_late(self, batch: _Batch) -> dict[str, _Late]:
         """What late feedback asks for. Payloads are read here, before the transaction: it may take time."""
-        if not batch.feedback:
+        asking = [*(feedback for _, feedback in batch.feedback), *self._carried]
+        if not asking:
+    def _add_reasking(self, connection: Connection, decisions: Sequence[Decision]) -> list[tuple[str, Feedback]]:
+        """Store what traces say about the ones that they ask again; return what was new."""
+        found = []
+        for decision in decisions:
+            reask, trace, pending = decision.noticed.reask, decision.trace, decision.pending
+            if reask is not None and trace is not None:
+                given = reask_feedback(trace, reask, self._config.reask_sentiment, pending.first_received_at)
+                found.append((decision.app, pending.first_position, given))
+        new, _ = store.add_feedback(connection, [(position, given) for _, position, given in found])
+        return [(app, given) for app, _, given in found if given.id in new]
+
             return {}
         with reader(self._engine).connect() as connection:
-            rows = store.decided(connection, (feedback.trace_id for _, feedback in batch.feedback))
+            rows = store.decided(connection, (feedback.trace_id for feedback in asking))
             given = store.feedback_of(connection, rows)
         found = {}
-        for _, feedback in batch.feedback:
+        for feedback in asking:
             row = rows.get(feedback.trace_id)
             if row is not None:
                 others = [other for other in given.get(feedback.trace_id, ()) if other.id != feedback.id]
@@ -355,8 +387,11 @@ class Pipeline:
         for result in outcome.late:
             metrics.late_feedback(result)
         for letter in outcome.dead_letters:
+            metrics.noticed(decision.app, decision.noticed.sight, self._noticer.memory(decision.app))
             metrics.dead_letter(letter.reason)
         metrics.late_spans.inc(batch.late_spans)
+        for app, _ in outcome.reasked:
+            metrics.reasked(app)
         metrics.duplicate_feedback.inc(outcome.repeated_feedback)
         metrics.duplicate_spans.inc(batch.duplicate_spans)
         metrics.pending_traces.set(len(self._assembler))

@@ -34,6 +34,7 @@ class Signals:
     retries: float = 0.0
     weak_retrieval: float = 0.0  # best score low among scores that look like a similarity
     language_mismatch: float = 0.0  # asked in one script, answered in another
+    reasked: float = 0.0  # nearly the same question was answered in this session a few minutes ago
 
 
 _WEIGHTS = {
@@ -44,10 +45,12 @@ _WEIGHTS = {
     "retries": 0.5,
     "weak_retrieval": 0.8,
     "language_mismatch": 0.8,
+    "reasked": 0.8,
 }
 
 
-def measure(trace: RagTrace) -> Signals:
+def measure(trace: RagTrace, *, reasked: float = 0.0) -> Signals:
+    """*reasked*: how near the question is to one that this session was answered before; the trace cannot tell."""
     answer = (trace.answer or "")[:MAX_ANSWER_CHARS]
     context = _context(trace)
     return Signals(
@@ -58,6 +61,7 @@ def measure(trace: RagTrace) -> Signals:
         retries=min(1.0, trace.retries / 2),
         weak_retrieval=_weak_retrieval(trace),
         language_mismatch=_language_mismatch(trace.query or "", answer),
+        reasked=reasked,
     )
 
 

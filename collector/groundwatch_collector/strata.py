@@ -6,6 +6,7 @@ A label may depend on anything except the trace's random number. A wrong label c
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,7 @@ STRATA: Final = (
     "cancelled",  # the user went away
     "feedback_neg",  # a user complained before the decision
     "refusal",  # the program recorded a refusal or an empty result, or the text declines
+    "novel",  # a kind of question that this application has not been asked before
     "normal_b0",  # everything else, by the score of signals.py, from good-looking ...
     "normal_b1",
     "normal_b2",
@@ -55,29 +57,55 @@ class Cuts:
             )
 
 
-def classify(trace: RagTrace, signals: Signals, cuts: Cuts) -> str:
-    """Name the stratum of *trace*."""
-    if trace.incomplete:
-        return "incomplete"
-    if trace.outcome in FAILED_EXECUTION:
-        return "error_timeout"
-    if trace.outcome is Outcome.CANCELLED:
-        return "cancelled"
-    if any(given.sentiment == "negative" for given in trace.feedback):
-        return "feedback_neg"
-    if trace.outcome in _REFUSED or declines(trace.answer):
-        return "refusal"
-    return _normal(hints.score(signals), cuts)
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a label may depend on. The random number of the trace is not among it."""
+
+    trace: RagTrace
+    score: float  # of signals.py
+    novel: bool
+    cuts: Cuts
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the ordered list."""
+
+    name: str
+    matches: Callable[[Facts], bool]
+
+
+def _complained(facts: Facts) -> bool:
+    return any(given.sentiment == "negative" for given in facts.trace.feedback)
+
+
+def _refused(facts: Facts) -> bool:
+    return facts.trace.outcome in _REFUSED or declines(facts.trace.answer)
+
+
+BUILT_IN: Final = (
+    Entry("incomplete", lambda facts: facts.trace.incomplete),
+    Entry("error_timeout", lambda facts: facts.trace.outcome in FAILED_EXECUTION),
+    Entry("cancelled", lambda facts: facts.trace.outcome is Outcome.CANCELLED),
+    Entry("feedback_neg", _complained),
+    Entry("refusal", _refused),
+    Entry("novel", lambda facts: facts.novel),
+    Entry("normal_b0", lambda facts: facts.score < facts.cuts.b1),
+    Entry("normal_b1", lambda facts: facts.score < facts.cuts.b2),
+    Entry("normal_b2", lambda facts: facts.score < facts.cuts.b3),
+    Entry("normal_b3", lambda facts: True),
+)
+"""What every deployment has, in this order; `rules` puts its own entries between them."""
+
+
+def classify(
+    trace: RagTrace, signals: Signals, cuts: Cuts, *, novel: bool = False, order: Sequence[Entry] = BUILT_IN
+) -> str:
+    """Name the stratum of *trace*: the first of *order* that matches. The last one always does."""
+    facts = Facts(trace, hints.score(signals), novel, cuts)
+    return next(entry.name for entry in order if entry.matches(facts))
 
 
 def declines(answer: str | None) -> bool:
     """Whether *answer* opens like a refusal, in English or Chinese."""
     return answer is not None and _DECLINES.search(answer[:_OPENING_CHARS]) is not None
-
-
-def _normal(score: float, cuts: Cuts) -> str:
-    if score < cuts.b1:
-        return "normal_b0"
-    if score < cuts.b2:
-        return "normal_b1"
-    return "normal_b2" if score < cuts.b3 else "normal_b3"

@@ -99,3 +99,13 @@ positions = Table(
     Column("name", String(64), primary_key=True),
     Column("position", BigInteger, nullable=False),
 )
+
+novelty_state = Table(
+    "novelty_state",
+    metadata,
+    Column("name", String(64), primary_key=True),  # the consumer that keeps it
+    Column("app", String(200), primary_key=True),
+    Column("saved_at", Float, nullable=False),
+    Column("questions", BigInteger, nullable=False),
+    Column("state", LargeBinary, nullable=False),  # hashed features of question kinds; no text
+)

@@ -10,6 +10,7 @@ from collections import OrderedDict
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from groundwatch_collector.novelty import AppNovelty, Sight
 from groundwatch_collector.ragtrace import FAILED_EXECUTION, RagTrace
 
 OTHER = "__other__"
@@ -50,8 +51,8 @@ class TrafficMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(name, text, labels, registry=registry)
 
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(name, text, registry=registry)
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(name, text, labels, registry=registry)
 
         def histogram(name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]) -> Histogram:
             return Histogram(name, text, labels, buckets=buckets, registry=registry)
@@ -78,6 +79,19 @@ class TrafficMetrics:
         self._feedback = counter("rag_feedback", "Feedback of users.", "app", "sentiment")
         self._late_feedback = counter(
             "groundwatch_late_feedback", "Feedback after its trace was decided, by what came of it.", "result"
+        )
+        self._reasked = counter(
+            "rag_reasked_requests", "Requests that ask nearly the same as an answered one of their session.", "app"
+        )
+        self._novel_over_budget = counter(
+            "groundwatch_novel_over_budget", "Questions of a new kind that the budget did not allow to be called so."
+        )
+        self._novel_untracked = counter(
+            "groundwatch_novel_untracked", "Questions of applications beyond those that have a memory of kinds."
+        )
+        self._novel_leaders = gauge("groundwatch_novel_leaders", "Kinds of question remembered.", "app")
+        self._novel_threshold = gauge(
+            "groundwatch_novel_threshold", "Cosine below which a question begins a new kind.", "app"
         )
         self._decided = counter("groundwatch_decided_traces", "Traces in the ledger.", "verdict", "reason")
         self._dead_letters = counter("groundwatch_dead_letters", "Records that can never be read.", "reason")
@@ -127,6 +141,19 @@ class TrafficMetrics:
             self._cost.labels(app).inc(trace.usage.cost_usd)
         if trace.retries:
             self._retries.labels(app).inc(trace.retries)
+
+    def noticed(self, app: str, sight: Sight | None, memory: AppNovelty | None) -> None:
+        """*sight* is None for an application without a memory."""
+        if sight is None:
+            self._novel_untracked.inc()
+        elif sight.over_budget:
+            self._novel_over_budget.inc()
+        if memory is not None:
+            self._novel_leaders.labels(self._app(app)).set(memory.leaders)
+            self._novel_threshold.labels(self._app(app)).set(memory.threshold)
+
+    def reasked(self, app: str) -> None:
+        self._reasked.labels(self._app(app)).inc()
 
     def feedback(self, app: str, sentiment: str) -> None:
         self._feedback.labels(self._app(app), sentiment).inc()

@@ -11,6 +11,7 @@ DEMO_RATES: Final[Mapping[str, float]] = {
     "cancelled": 0.1,
     "feedback_neg": 1.0,
     "refusal": 0.6,
+    "novel": 0.5,
     "normal_b0": 0.15,
     "normal_b1": 0.2,
     "normal_b2": 0.3,
