@@ -186,8 +186,8 @@ def test_no_bytes_are_no_json(door):
 
 
 def test_a_body_may_come_in_pieces_and_in_several_gzip_members(door):
-    packed = packed(GOOD[:9]) + packed(GOOD[9:])
-    assert door.post("/v1/traces", [packed[:7], b"", packed[7:]], content_encoding="gzip").status == 200
+    members = packed(GOOD[:9]) + packed(GOOD[9:])
+    assert door.post("/v1/traces", [members[:7], b"", members[7:]], content_encoding="gzip").status == 200
     assert door.kept() == [("otlp_protobuf", GOOD)]
 
 
