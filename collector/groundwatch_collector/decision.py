@@ -149,7 +149,7 @@ class Decision:
 
 
 class Decider:
-    """Decide traces under one rate table. The same spans and feedback give the same decision anywhere."""
+    """Decide traces under one rate table.
 
     Whether the hash chooses a trace of a given stratum is the same anywhere. The label ``novel`` and the hint of
     re-asking depend on what this process has seen before; both are stored with the decision.

@@ -116,6 +116,11 @@ class Pipeline:
         metrics.pending_bytes_capacity.set(config.max_pending_bytes)
         metrics.pending_spans_capacity.set(config.max_pending_spans)
 
+    @property
+    def committed_position(self) -> int:
+        """Everything before it is decided, in the database."""
+        return self._committed
+
     def step(self, timeout: float) -> int:
         """Read what is there (waiting up to *timeout* seconds for it), decide what is due, commit.
 
@@ -158,11 +163,6 @@ class Pipeline:
                     )
                 stop.wait(pause)
                 pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)
-
-    def _start_again(self) -> None:
-        """Forget everything that is not committed, as after a crash, and read it again."""
-        self._assembler = Assembler(self._config.assembly())
-        self._batch = None
         self._save_memory()
 
     def _save_memory(self) -> None:
@@ -173,6 +173,11 @@ class Pipeline:
             self._noticer.committed()
         except SQLAlchemyError as error:
             logger.warning("the memory of question kinds could not be written: %s", type(error).__name__)
+
+    def _start_again(self) -> None:
+        """Forget everything that is not committed, as after a crash, and read it again."""
+        self._assembler = Assembler(self._config.assembly())
+        self._batch = None
         self._cursor = self._committed
 
     # Reading.
@@ -258,14 +263,14 @@ class Pipeline:
             with self._engine.begin() as connection:
                 outcome = self._write(connection, batch, late)
                 self._place.set(connection, batch.low_position)
+                self._noticer.save_if_due(connection, self._now())
+            self._noticer.committed()
+            self._carried = [feedback for _, feedback in outcome.reasked if feedback.sentiment == "negative"]
             self._committed = batch.low_position
             self._position_written_at = self._now()
         self._batch = None
         self._remember(batch.due)
         self._count(batch, outcome)
-                self._noticer.save_if_due(connection, self._now())
-            self._noticer.committed()
-            self._carried = [feedback for _, feedback in outcome.reasked if feedback.sentiment == "negative"]
         return batch.records + len(outcome.decisions)
 
     def _position_is_due(self, batch: _Batch) -> bool:
@@ -281,13 +286,13 @@ class Pipeline:
         decisions = [self._decider.decide(pending, given.get(pending.trace_id, ())) for pending in due]
         store.add_decisions(connection, decisions, now=now, bucket_seconds=self._config.bucket_seconds)
         letters = store.add_dead_letters(connection, batch.dead_letters, self._config.dead_letter_body_bytes)
+        reasked = self._add_reasking(connection, decisions)
         fresh = [feedback for _, feedback in batch.feedback if feedback.id in new_feedback]
         return _Outcome(
             decisions=decisions,
             feedback=[(self._app_of(feedback, decisions, late), feedback) for feedback in fresh],
             late=[self._queue_late(connection, late[f.id], now) for f in (*fresh, *self._carried) if f.id in late],
             reasked=reasked,
-        reasked = self._add_reasking(connection, decisions)
             dead_letters=letters,
             repeated_feedback=repeated_feedback,
         )
@@ -299,12 +304,6 @@ class Pipeline:
         pending = self._assembler.get(feedback.trace_id)
         return now_decided or (identity(list(pending.spans.values()))[0] if pending is not None else UNKNOWN_APP)
 
-    # Feedback that comes after the decision.
-
-    def _prepare_late(self, batch: _Batch) -> dict[str, _Late]:
-        """What late feedback asks for. Payloads are read here, before the transaction: it may take time."""
-        asking = [*(feedback for _, feedback in batch.feedback), *self._carried]
-        if not asking:
     def _add_reasking(self, connection: Connection, decisions: Sequence[Decision]) -> list[tuple[str, Feedback]]:
         """Store what traces say about the ones that they ask again; return what was new."""
         found = []
@@ -316,6 +315,12 @@ class Pipeline:
         new, _ = store.add_feedback(connection, [(position, given) for _, position, given in found])
         return [(app, given) for app, _, given in found if given.id in new]
 
+    # Feedback that comes after the decision.
+
+    def _prepare_late(self, batch: _Batch) -> dict[str, _Late]:
+        """What late feedback asks for. Payloads are read here, before the transaction: it may take time."""
+        asking = [*(feedback for _, feedback in batch.feedback), *self._carried]
+        if not asking:
             return {}
         with reader(self._engine).connect() as connection:
             rows = store.decided(connection, (feedback.trace_id for feedback in asking))
@@ -382,16 +387,16 @@ class Pipeline:
             metrics.decided(decision.verdict, decision.reason, decision.trace)
             metrics.excess_spans.inc(decision.pending.excess_spans)
             metrics.early_traces.inc(decision.pending.early)
+            metrics.noticed(decision.app, decision.noticed.sight, self._noticer.memory(decision.app))
         for app, feedback in outcome.feedback:
             metrics.feedback(app, feedback.sentiment)
+        for app, _ in outcome.reasked:
+            metrics.reasked(app)
         for result in outcome.late:
             metrics.late_feedback(result)
         for letter in outcome.dead_letters:
-            metrics.noticed(decision.app, decision.noticed.sight, self._noticer.memory(decision.app))
             metrics.dead_letter(letter.reason)
         metrics.late_spans.inc(batch.late_spans)
-        for app, _ in outcome.reasked:
-            metrics.reasked(app)
         metrics.duplicate_feedback.inc(outcome.repeated_feedback)
         metrics.duplicate_spans.inc(batch.duplicate_spans)
         metrics.pending_traces.set(len(self._assembler))
