@@ -174,11 +174,12 @@ class Monitor:
         is a transaction that did not happen, and the next start does it again.
         """
         deadline = time.monotonic() + seconds
+        # All at once: what the loops have in hand ends while the servers answer their last requests.
+        self._stop.set()
         for server in self._servers:
             server.ask_to_stop()
         for server in self._servers:
             server.stop(max(0.0, deadline - time.monotonic()))
-        self._stop.set()
         for thread in self._threads:
             thread.join(max(0.1, deadline - time.monotonic()))
         late = [thread.name for thread in self._threads if thread.is_alive()]
