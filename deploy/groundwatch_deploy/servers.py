@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 import threading
@@ -9,6 +10,7 @@ import time
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from groundwatch_deploy.config import ConfigError
 
@@ -44,13 +46,45 @@ def url_of(bound: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+class ImpatientProtocol(HttpToolsProtocol):
+    """Closes a connection whose request line and headers do not come. The server bounds only what follows them."""
+
+    head_seconds = 20.0
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._await_head()
+
+    def on_headers_complete(self) -> None:
+        self._head_came()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_came()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_seconds, self.transport.close)
+
+    def _head_came(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
 class HttpServer:
     """Serve one ASGI app from its own thread."""
 
     def __init__(self, app: Any, bound: socket.socket, name: str) -> None:
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=ImpatientProtocol,
             ws="none",
             lifespan="off",
             access_log=False,

@@ -1,0 +1,51 @@
+"""Connections that bring nothing do not stay, and those that do are served."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import httpx
+import pytest
+
+from groundwatch_deploy.servers import HttpServer, ImpatientProtocol, bind
+
+
+async def hello(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setattr(ImpatientProtocol, "head_seconds", 0.3)
+    server = HttpServer(hello, bind("127.0.0.1", 0, "port"), "test")
+    server.start()
+    yield server
+    server.stop()
+
+
+def connect(server: HttpServer) -> socket.socket:
+    host, port = server.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/tra", b"GET / HTTP/1.1\r\nhost: x\r\n"])
+def test_a_head_that_does_not_come_ends_the_connection(server, sent):
+    with connect(server) as caller:
+        caller.sendall(sent)
+        assert caller.recv(100) == b""
+
+
+def test_a_second_head_that_does_not_come_ends_it_too(server):
+    with connect(server) as caller:
+        caller.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert b"200 OK" in caller.recv(1000)
+        caller.sendall(b"GET / HT")
+        while caller.recv(1000):
+            pass  # the rest of the first answer
+
+
+def test_a_connection_in_use_is_left_alone(server):
+    with httpx.Client(base_url=server.url) as client:
+        assert [client.get("/").text for _ in range(3)] == ["hello"] * 3
