@@ -1,0 +1,30 @@
+"""What the README shows can be used as it stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from groundwatch_deploy.settings import load
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_configuration_that_judges_everything_is_accepted_and_does(tmp_path):
+    (block,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "try.toml").write_text(block)
+    rates = load(tmp_path / "try.toml").decide.rates
+    assert set(rates) == set(load(None).decide.rates)
+    assert set(rates.values()) == {1.0}
+
+
+@pytest.mark.parametrize(
+    "page", sorted(p.relative_to(ROOT) for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+)
+def test_every_link_to_a_file_leads_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s]+)", (ROOT / page).read_text(encoding="utf-8"))
+    missing = [link for link in links if "://" not in link and not (ROOT / page).parent.joinpath(link).exists()]
+    assert missing == []
