@@ -25,6 +25,7 @@ SERVICES = {
     "alertmanager": (("prometheus-alertmanager", "alertmanager"), "apt-get install prometheus-alertmanager"),
     "chromium": (("chromium", "google-chrome"), "apt-get install chromium"),
     "postgresql": (("/usr/lib/postgresql/15/bin/initdb", "initdb"), "apt-get install postgresql"),
+    "openssl": (("openssl",), "apt-get install openssl"),
     "kafka": (("java",), "a Java 17 runtime and the Kafka jars"),
 }
 

@@ -99,10 +99,14 @@ class ServerConfig:
 
     data_directory: Path = Path("groundwatch-data")  # span log, database, keys
     database_url: str = ""  # empty: SQLite in data_directory
-    ingest_host: str = "127.0.0.1"  # another address needs ingest_keys
+    ingest_host: str = "127.0.0.1"  # of OTLP/HTTP and OTLP/gRPC; another address needs ingest_keys or tls_client_ca
     ingest_port: int = 4318  # the OTLP/HTTP default
+    grpc_port: int = 0  # OTLP/gRPC, usually 4317; 0: off. Needs `pip install "groundwatch[grpc]"`
     ingest_keys: tuple[str, ...] = ()  # "PROJECT:SHA256" of each accepted key (`groundwatch key`); empty: none asked
     ingest_key_sha256: tuple[str, ...] = ()  # the same without a project, which is then "default"; older form
+    tls_certificate: str = ""  # PEM file for the ingest doors, with intermediates; empty: no TLS
+    tls_key: str = ""  # PEM file of its private key, without a password
+    tls_client_ca: str = ""  # PEM file; senders must then show a certificate that one of these authorities signed
     console_host: str = "127.0.0.1"  # the console has no login yet: only loopback is accepted
     console_port: int = 4390  # 0: any free one
     metrics_host: str = "127.0.0.1"  # metrics hold no text, so another address is accepted
@@ -113,7 +117,7 @@ class ServerConfig:
     log_group_seconds: float = 0.005  # how long an acknowledgement may wait to share one fsync
 
     def __post_init__(self) -> None:
-        for name in ("ingest_port", "console_port", "metrics_port"):
+        for name in ("ingest_port", "grpc_port", "console_port", "metrics_port"):
             port = getattr(self, name)
             if not 0 <= port <= 65535:
                 raise ConfigError(f"server.{name}: {port} is not a port; accepted: 0 (any free one) to 65535")
@@ -124,6 +128,13 @@ class ServerConfig:
                 raise ConfigError(f"server.{name}: {error}") from error
         if any(":" in line for line in self.ingest_key_sha256):
             raise ConfigError("server.ingest_key_sha256: a project is named; accepted: in ingest_keys")
+        self._check_tls()
+
+    def _check_tls(self) -> None:
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ConfigError("server.tls_certificate and server.tls_key: one is missing; accepted: both or none")
+        if self.tls_client_ca and not self.tls_certificate:
+            raise ConfigError("server.tls_client_ca: needs tls_certificate and tls_key as well")
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import prometheus_client
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, make_url
 
 from groundwatch_alerts.estimate_metrics import TallyCollector
+from groundwatch_collector.intake_door import IntakeDoor
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.pipeline import Pipeline
 from groundwatch_collector.receiver import asgi_app
@@ -31,6 +33,7 @@ from groundwatch_deploy.data_trouble import explained
 from groundwatch_deploy.servers import HttpServer, bind, is_loopback
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
+from groundwatch_deploy.tls import Tls, tls_of
 from groundwatch_review.console import console_app
 from groundwatch_review.redaction import redact_text
 from groundwatch_scorer import judgement_store, queue
@@ -38,6 +41,9 @@ from groundwatch_scorer.judgement import Judge
 from groundwatch_scorer.local_judge import LocalJudge
 from groundwatch_scorer.scorer_metrics import ScorerMetrics
 from groundwatch_scorer.worker import ScorerWorker
+
+if TYPE_CHECKING:
+    from groundwatch_collector.grpc_intake import GrpcServer
 
 logger = logging.getLogger(__name__)
 
@@ -49,18 +55,21 @@ class Addresses:
     ingest: str
     console: str
     metrics: str
+    grpc: str = ""  # "": off
 
     def as_dict(self) -> dict[str, str]:
-        return {"ingest": self.ingest, "console": self.console, "metrics": self.metrics}
+        known = {"ingest": self.ingest, "console": self.console, "metrics": self.metrics}
+        return known | ({"grpc": self.grpc} if self.grpc else {})
 
 
 def refuse_open_doors(settings: Settings) -> None:
     """Raise :class:`ConfigError` where a listener could be reached from elsewhere without a key."""
     server = settings.server
-    if not is_loopback(server.ingest_host) and not server.keys:
+    if not is_loopback(server.ingest_host) and not (server.keys or server.tls_client_ca):
         raise ConfigError(
             f"[server] ingest_host: {server.ingest_host} can be reached from other machines, but no ingest key is "
-            "configured; set [server] ingest_keys (`groundwatch key NAME`), or listen on 127.0.0.1"
+            "configured and no client certificate is asked for; set [server] ingest_keys (`groundwatch key NAME`) or "
+            "tls_client_ca, or listen on 127.0.0.1"
         )
     if not is_loopback(server.console_host):
         raise ConfigError(
@@ -84,6 +93,7 @@ class Monitor:
     ) -> None:
         """Bind, open and migrate; nothing runs before `start`. *salt*: instead of the deployment's own secret."""
         refuse_open_doors(settings)
+        self._tls = tls_of(settings.server)
         self.settings = settings
         self.now = now
         self.registry = CollectorRegistry()
@@ -105,6 +115,8 @@ class Monitor:
             opened.enter_context(bind(server.console_host, server.console_port, "[server] console_port")),
             opened.enter_context(bind(server.metrics_host, server.metrics_port, "[server] metrics_port")),
         ]
+        if server.grpc_port:
+            bind(server.ingest_host, server.grpc_port, "[server] grpc_port").close()  # gRPC binds it itself
         self.log = opened.enter_context(_open_log(server, self.now))
         _own_eyes_only(server.url)
         self.engine: Engine = open_engine(server.url)
@@ -139,7 +151,7 @@ class Monitor:
             now=self.now,
         )
 
-    def _http_servers(self) -> list[HttpServer]:
+    def _http_servers(self) -> list[HttpServer | GrpcServer]:
         intake = IntakeMetrics(self.registry)
         keys = self.settings.server.keys
         names = [judge.identifier for judge in self.judges]
@@ -147,14 +159,21 @@ class Monitor:
         ingest = asgi_app(self.log, self.settings.limits, intake, ingest_keys=keys, now=self.now)
         console = console_app(
             self.engine,
-            replace(self.settings.console, collector_url=_url(self._sockets[0])),
+            replace(self.settings.console, collector_url=_url(self._sockets[0], self._tls)),
             now=self.now,
             candidate_key=self.secrets.candidate_key.value,
             candidate_policy=self.settings.candidates,
         )
         metrics = prometheus_client.make_asgi_app(self.registry)
-        apps = ((ingest, "ingest"), (console, "console"), (metrics, "metrics"))
-        return [HttpServer(app, bound, name) for (app, name), bound in zip(apps, self._sockets, strict=True)]
+        ingest_socket, console_socket, metrics_socket = self._sockets
+        servers: list[HttpServer | GrpcServer] = [
+            HttpServer(ingest, ingest_socket, "ingest", self._tls),
+            HttpServer(console, console_socket, "console"),
+            HttpServer(metrics, metrics_socket, "metrics"),
+        ]
+        if self.settings.server.grpc_port:
+            servers.append(grpc_server(ingest.door, self.settings.server, self._tls))
+        return servers
 
     def start(self) -> Addresses:
         """Start every thread; return once all listeners answer."""
@@ -194,6 +213,32 @@ class Monitor:
         self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def grpc_server(door: IntakeDoor, server: ServerConfig, tls: Tls | None) -> GrpcServer:
+    """The gRPC door beside the HTTP one. Raises :class:`ConfigError` where the extra is not installed."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C core would write a line for each bad call or handshake
+    try:
+        from groundwatch_collector.grpc_intake import GrpcServer, ServerPems  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "grpc":
+            raise
+        raise ConfigError(
+            '[server] grpc_port: grpcio is not installed; run: pip install "groundwatch[grpc]", or set it to 0'
+        ) from error
+    pems = None
+    if tls is not None:
+        client_ca = tls.client_ca.read_bytes() if tls.client_ca else None
+        pems = ServerPems(tls.certificate.read_bytes(), tls.key.read_bytes(), client_ca)
+    return GrpcServer(door, server.ingest_host, server.grpc_port, pems)
+
+
+def _warn_of_plain_keys(server: ServerConfig) -> None:
+    if not is_loopback(server.ingest_host) and not server.tls_certificate:
+        say(
+            f"groundwatch: [server] ingest_host: ingest keys and traces travel to {server.ingest_host} unencrypted; "
+            "set tls_certificate and tls_key, or put a proxy with TLS in front"
+        )
 
 
 def _open_log(server: ServerConfig, now: Callable[[], float]) -> SpanLog:
@@ -273,6 +318,7 @@ def command(arguments: argparse.Namespace) -> int:
         )
         if arguments.check:
             refuse_open_doors(settings)
+            tls_of(settings.server)
             emit({"configuration": "ok"}, arguments.json, lambda: "the configuration is good")
             return 0
         with explained(settings.server):
@@ -282,6 +328,7 @@ def command(arguments: argparse.Namespace) -> int:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    _warn_of_plain_keys(settings.server)
     with monitor:
         addresses = monitor.start()
         emit(addresses.as_dict(), arguments.json, lambda: _welcome(addresses.as_dict(), settings))
@@ -294,7 +341,8 @@ def _welcome(addresses: Mapping[str, str], settings: Settings) -> str:
     return (
         f"Groundwatch is running; data in {settings.server.data_directory}\n"
         f"  send OTLP/HTTP to  {addresses['ingest']}   (OTEL_EXPORTER_OTLP_ENDPOINT={addresses['ingest']})\n"
-        f"  console            {addresses['console']}\n"
+        + (f"  send OTLP/gRPC to  {addresses['grpc']}\n" if "grpc" in addresses else "")
+        + f"  console            {addresses['console']}\n"
         f"  Prometheus metrics {addresses['metrics']}/metrics\n"
         "stop with Ctrl-C"
     )

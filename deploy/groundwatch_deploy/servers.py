@@ -13,6 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.tls import Tls
 
 
 def is_loopback(host: str) -> bool:
@@ -40,10 +41,10 @@ def bind(host: str, port: int, what: str) -> socket.socket:
     return bound
 
 
-def url_of(bound: socket.socket) -> str:
+def url_of(bound: socket.socket, tls: Tls | None = None) -> str:
     """The address of a bound socket as a URL."""
     host, port = bound.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 class ImpatientProtocol(HttpToolsProtocol):
@@ -81,7 +82,7 @@ class ImpatientProtocol(HttpToolsProtocol):
 class HttpServer:
     """Serve one ASGI app from its own thread."""
 
-    def __init__(self, app: Any, bound: socket.socket, name: str) -> None:
+    def __init__(self, app: Any, bound: socket.socket, name: str, tls: Tls | None = None) -> None:
         config = uvicorn.Config(
             app,
             http=ImpatientProtocol,
@@ -91,11 +92,12 @@ class HttpServer:
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=5,
+            **(tls.for_uvicorn() if tls else {}),
         )
         self._server = uvicorn.Server(config)
         self._socket = bound
         self._thread = threading.Thread(target=self._run, name=f"groundwatch-{name}", daemon=True)
-        self.url = url_of(bound)
+        self.url = url_of(bound, tls)
         self.name = name
 
     def start(self, timeout_seconds: float = 30.0) -> None:

@@ -53,6 +53,9 @@ def test_a_good_configuration_is_said_to_be_good(capsys, tmp_path):
         ('[server]\nconsole_host = "0.0.0.0"', "the console has no login yet"),
         ('[server]\ningest_key_sha256 = ["hunter2"]', "not a SHA-256 digest"),
         ('[server]\ningest_keys = ["shop:hunter2"]', "server.ingest_keys: not a SHA-256 digest"),
+        ('[server]\ntls_certificate = "cert.pem"', "tls_certificate and server.tls_key: one is missing"),
+        ('[server]\ntls_client_ca = "ca.pem"', "tls_client_ca: needs tls_certificate"),
+        ("[server]\ngrpc_port = 70000", "grpc_port: 70000 is not a port"),
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_refused_whole(capsys, tmp_path, text, message):
