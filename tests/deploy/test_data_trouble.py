@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from contextlib import closing
 
 import pytest
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError
 
 from groundwatch_collector.spanlog import SpanLog
@@ -68,9 +70,17 @@ def test_the_ledger_of_a_lost_database_makes_no_empty_one(tmp_path, capsys):
 def test_a_locked_database_does_not_hold_up_a_stop(tmp_path, caplog):
     settings = load(None, data_directory=tmp_path, ingest_port=0, console_port=0, metrics_port=0)
     monitor = Monitor(settings)
+    waits = threading.Event()
+
+    @event.listens_for(monitor.engine, "begin", insert=True)
+    def _tell(_connection: Connection) -> None:
+        if threading.current_thread().name == "groundwatch-scorer":
+            waits.set()  # its next statement waits for the lock
+
     with closing(sqlite3.connect(tmp_path / "groundwatch.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         monitor.start()
+        assert waits.wait(10)
         began = time.monotonic()
         monitor.stop(seconds=0.5)
         assert time.monotonic() - began < 5  # the scorer would wait 30 seconds for the lock
