@@ -168,7 +168,7 @@ class TallyCollector(Collector):
         verdicts = [row for part in parts for row in part.verdicts]
         sums = _Sums()
         places = sorted({self._place(row[0], row[1]) for row in traffic})
-        _create(sums, places, sorted({*self._judges, *(row[4] for row in verdicts)}))
+        _create(sums, places, sorted({*self._judges, *(row[4] for row in verdicts)}), self._strata())
         for app, version, stratum, outcome, traces in traffic:
             place = (*self._place(app, version), stratum)
             _add(sums.traces, place, traces)
@@ -193,6 +193,11 @@ class TallyCollector(Collector):
             return last
         self._last[name, key] = value
         return value
+
+    def _strata(self) -> Sequence[str]:
+        """What is built in, and the strata of the user's rules: they have a rate."""
+        rates = self._rates() if callable(self._rates) else self._rates or {}
+        return tuple(dict.fromkeys((*STRATA, *rates)))
 
     def _probabilities(self) -> Metric:
         gauge = GaugeMetricFamily(
@@ -232,10 +237,10 @@ def _totals(
     return connection.execute(query).all()
 
 
-def _create(sums: _Sums, places: Iterable[Key], judges: Sequence[str]) -> None:
+def _create(sums: _Sums, places: Iterable[Key], judges: Sequence[str], strata: Sequence[str]) -> None:
     """Every series at zero: one that is born with a value loses that value to ``increase()``."""
     for place in places:
-        for stratum in STRATA:
+        for stratum in strata:
             sums.traces[*place, stratum] = sums.eligible[*place, stratum] = 0.0
             for judge in judges:
                 for criterion in CRITERIA:

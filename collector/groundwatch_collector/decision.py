@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from groundwatch_collector import sampling, signals, strata
+from groundwatch_collector import rules, sampling, signals, strata
 from groundwatch_collector.assembly import AssemblyConfig, Pending
 from groundwatch_collector.mapping import identity, to_ragtrace
 from groundwatch_collector.mapping.tree import is_root
@@ -48,6 +48,7 @@ class DecideConfig:
     max_spans_per_trace: int = 2_000  # further spans of a trace are counted, not kept
     max_bytes_per_trace: int = 8 * 1024 * 1024  # likewise
     rates: Mapping[str, float] = field(default_factory=lambda: dict(DEFAULT_RATES))  # stratum -> chance in (0, 1]
+    rules: tuple[str, ...] = ()  # strata of your own, "NAME before STRATUM: CONDITIONS"; each needs a rate as well
     # Quantiles 60, 85 and 95 % of the score of faithful answers in public English and Chinese data, rounded.
     cut_1: float = 0.32  # score from here on is normal_b1
     cut_2: float = 0.58  # score from here on is normal_b2
@@ -98,6 +99,10 @@ class DecideConfig:
     def cuts(self) -> strata.Cuts:
         return strata.Cuts(self.cuts_version, self.cut_1, self.cut_2, self.cut_3)
 
+    def order(self) -> tuple[strata.Entry, ...]:
+        """Every stratum, the first that matches counts."""
+        return rules.order(self.rules, self.cuts())
+
     def novelty(self) -> NoveltySettings | None:
         """None: nothing is ever new."""
         if self.novel_budget == 0:
@@ -112,7 +117,8 @@ class DecideConfig:
         return Noticer(self.novelty(), self.reasking(), save_seconds=self.novel_save_seconds, name=name)
 
     def rate_table(self) -> sampling.RateTable:
-        return sampling.fixed_table(self.rates, self.salt_version, self.cuts())
+        names = tuple(entry.name for entry in self.order())
+        return sampling.fixed_table(self.rates, self.salt_version, self.cuts(), strata=names, rules=self.rules)
 
 
 def _with_novel(rates: Mapping[str, float]) -> Mapping[str, float]:
@@ -159,6 +165,7 @@ class Decider:
         self._salt = sampling.check_salt(salt)
         self._future_seconds = config.future_seconds
         self._cuts = config.cuts()
+        self._order = config.order()
         self.rates = config.rate_table()
         self._noticer = noticer or Noticer(None, None)
 
@@ -193,7 +200,9 @@ class Decider:
 
     def _stratum(self, trace: RagTrace, noticed: Noticed) -> str:
         reasked = noticed.reask.similarity if noticed.reask is not None else 0.0
-        return strata.classify(trace, signals.measure(trace, reasked=reasked), self._cuts, novel=noticed.novel)
+        return strata.classify(
+            trace, signals.measure(trace, reasked=reasked), self._cuts, novel=noticed.novel, order=self._order
+        )
 
     def read(self, pending: Pending, feedback: Sequence[Feedback]) -> RagTrace | None:
         """Map the spans of *pending*, with a start that can be true and the count of upstream sampling."""

@@ -65,3 +65,17 @@ def _character(piece: str) -> int:
 
 def _key(feature: str) -> int:
     return crc32(feature.encode("utf-8", "surrogatepass")) % KEYS
+
+
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
+
+
+def language(text: str | None) -> str:
+    """By its script: ``zh`` with any Chinese character, else ``latin``, ``other``, or ``unknown`` without letters."""
+    cut = (text or "")[:MAX_CHARS]
+    if _HAN.search(cut):
+        return "zh"
+    if _LATIN.search(cut):
+        return "latin"
+    return "other" if _RUNS.search(_DIGITS.sub("", cut)) else "unknown"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -44,12 +44,14 @@ class RateTable:
     epoch: str
     rates: Mapping[str, float]  # stratum -> probability in (0, 1]
     salt_version: int
+    strata: tuple[str, ...] = STRATA  # and those of the user's rules
 
     def __post_init__(self) -> None:
         for name in self.rates:
-            if name not in STRATA:
-                raise ValueError(f"rates: unknown stratum {name!r}{_nearest(name)}; accepted: {', '.join(STRATA)}")
-        missing = [name for name in STRATA if name not in self.rates]
+            if name not in self.strata:
+                near = _nearest(name, self.strata)
+                raise ValueError(f"rates: unknown stratum {name!r}{near}; accepted: {', '.join(self.strata)}")
+        missing = [name for name in self.strata if name not in self.rates]
         if missing:
             raise ValueError(f"rates: no rate for {', '.join(missing)}; every stratum needs one above 0")
         for name, rate in self.rates.items():
@@ -60,18 +62,29 @@ class RateTable:
         return self.rates[stratum]
 
 
-def _nearest(name: str) -> str:
-    found = difflib.get_close_matches(str(name), STRATA, n=1)
+def _nearest(name: str, strata: Sequence[str]) -> str:
+    found = difflib.get_close_matches(str(name), strata, n=1)
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
-def fixed_table(rates: Mapping[str, float], salt_version: int, cuts: Cuts) -> RateTable:
-    """A rate table named after what is in it: the same configuration is the same epoch after a restart."""
+def fixed_table(
+    rates: Mapping[str, float],
+    salt_version: int,
+    cuts: Cuts,
+    *,
+    strata: tuple[str, ...] = STRATA,
+    rules: tuple[str, ...] = (),
+) -> RateTable:
+    """A rate table named after what is in it: the same configuration is the same epoch after a restart.
+
+    *strata*: all that need a rate, in their order; *rules*: the lines that made those which are not built in.
+    """
     ordered = {
-        name: rates[name] for name in (*(s for s in STRATA if s in rates), *(s for s in rates if s not in STRATA))
+        name: rates[name] for name in (*(s for s in strata if s in rates), *(s for s in rates if s not in strata))
     }
-    digest = blake2b(repr((ordered, salt_version, cuts)).encode(), digest_size=4).hexdigest()
-    return RateTable(f"fixed-{digest}-cuts-{cuts.version}", ordered, salt_version)
+    content = (ordered, salt_version, cuts, rules) if rules else (ordered, salt_version, cuts)
+    digest = blake2b(repr(content).encode(), digest_size=4).hexdigest()
+    return RateTable(f"fixed-{digest}-cuts-{cuts.version}", ordered, salt_version, strata)
 
 
 def check_salt(salt: bytes) -> bytes:
