@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from groundwatch_collector import rates as planning
 from groundwatch_collector import rules, sampling, signals, strata
 from groundwatch_collector.assembly import AssemblyConfig, Pending
 from groundwatch_collector.mapping import identity, to_ragtrace
@@ -13,6 +14,7 @@ from groundwatch_collector.mapping.tree import is_root
 from groundwatch_collector.noticing import NOTHING, Noticed, Noticer
 from groundwatch_collector.novelty import NoveltySettings
 from groundwatch_collector.ragtrace import Feedback, RagTrace, to_json
+from groundwatch_collector.rate_tables import FixedRates, PlanConfig, Rates
 from groundwatch_collector.reasking import ReaskSettings
 from groundwatch_collector.sampled import SampledTrace
 from groundwatch_collector.spans import Span
@@ -69,6 +71,13 @@ class DecideConfig:
     novel_save_seconds: float = 60.0  # how often the memory of kinds is written to the database
     reask_seconds: float = 600.0  # nearly the same question within this time after the answer is re-asking; 0: off
     reask_similarity: float = 0.5  # how near is nearly: shared features of both questions, from 0 to 1
+    budget_judged_per_day: float = 0.0  # traces to judge in a day (UTC): rates are then planned; 0: `rates` hold
+    budget_usd_per_day: float = 0.0  # likewise in money; needs a price, or a budget in traces as well; 0: no bound
+    usd_per_judged_trace: float = -1.0  # price of one judged trace; negative: the mean of what was paid lately
+    budget_feedback_share: float = 0.25  # of the budget, that complaints may use at most
+    expected_traces_per_day: float = 100_000.0  # traffic to plan with before any was seen
+    epoch_seconds: int = 300  # how long planned rates hold, by the start of traces
+    judge_queue_limit: int = 10_000  # traces that may wait for a judge; beyond it they are shed; 0: no bound
     reask_sentiment: str = "neutral"  # of the feedback that re-asking gives the earlier trace: neutral or negative
 
     def __post_init__(self) -> None:
@@ -84,6 +93,7 @@ class DecideConfig:
         for name in ("bucket_seconds", "batch_records", "label_limit"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, accepted: more than 0")
+        self.planned()
 
     def assembly(self) -> AssemblyConfig:
         return AssemblyConfig(
@@ -115,6 +125,27 @@ class DecideConfig:
     def noticer(self, name: str) -> Noticer:
         """*name*: the consumer whose memory it is."""
         return Noticer(self.novelty(), self.reasking(), save_seconds=self.novel_save_seconds, name=name)
+
+    def planned(self) -> PlanConfig | None:
+        """What rates are planned by; None: there is no budget, and `rates` hold for ever."""
+        budget = planning.Budget(self.budget_judged_per_day, self.budget_usd_per_day)
+        if not budget.given:
+            return None
+        if self.epoch_seconds <= 0 or planning.DAY % self.epoch_seconds or self.epoch_seconds % self.bucket_seconds:
+            raise ValueError(
+                f"epoch_seconds: found {self.epoch_seconds}, accepted: a part of a day that is a whole number of "
+                f"buckets ({self.bucket_seconds} s), such as 300"
+            )
+        return PlanConfig(
+            budget=budget,
+            names=tuple(self.rate_table().rates),
+            salt_version=self.salt_version,
+            cuts_version=self.cuts_version,
+            epoch_seconds=self.epoch_seconds,
+            expected_per_day=self.expected_traces_per_day,
+            feedback_share=self.budget_feedback_share,
+            usd_per_judged_trace=self.usd_per_judged_trace if self.usd_per_judged_trace >= 0 else None,
+        )
 
     def rate_table(self) -> sampling.RateTable:
         names = tuple(entry.name for entry in self.order())
@@ -155,19 +186,25 @@ class Decision:
 
 
 class Decider:
-    """Decide traces under one rate table.
+    """Decide traces under the rate table of their time.
 
     Whether the hash chooses a trace of a given stratum is the same anywhere. The label ``novel`` and the hint of
     re-asking depend on what this process has seen before; both are stored with the decision.
     """
 
-    def __init__(self, config: DecideConfig, salt: bytes, noticer: Noticer | None = None) -> None:
+    def __init__(
+        self, config: DecideConfig, salt: bytes, noticer: Noticer | None = None, rates: Rates | None = None
+    ) -> None:
         self._salt = sampling.check_salt(salt)
         self._future_seconds = config.future_seconds
         self._cuts = config.cuts()
         self._order = config.order()
-        self.rates = config.rate_table()
+        self._rates = rates or FixedRates(config.rate_table())
         self._noticer = noticer or Noticer(None, None)
+
+    def table(self, started_at: float) -> sampling.RateTable:
+        """The rates for something that happened then."""
+        return self._rates.table(started_at)
 
     def decide(self, pending: Pending, feedback: Sequence[Feedback]) -> Decision:
         number = sampling.u56(pending.trace_id, self._salt)
@@ -180,7 +217,8 @@ class Decider:
             return self._skipped(pending, number, "unreadable")
         if trace is None:
             return self._skipped(pending, number, "not_a_question")
-        probability = self.rates.probability(stratum)
+        table = self._rates.table(trace.started_at)
+        probability = table.probability(stratum)
         chosen = sampling.included(number, probability)
         return Decision(
             pending=pending,
@@ -191,8 +229,8 @@ class Decider:
             stratum=stratum,
             probability=probability,
             u56=number,
-            epoch=self.rates.epoch,
-            salt_version=self.rates.salt_version,
+            epoch=table.epoch,
+            salt_version=table.salt_version,
             verdict="sampled" if chosen else "not_sampled",
             reason="hash",
             noticed=noticed,
@@ -224,17 +262,19 @@ class Decider:
     def _skipped(self, pending: Pending, number: int, reason: str) -> Decision:
         app, version = identity(list(pending.spans.values()))
         start = min(span.start_unix_nano for span in pending.spans.values()) * 1e-9
+        started_at = self._plausible(start, pending.first_received_at)
+        table = self._rates.table(started_at)
         return Decision(
             pending=pending,
             trace=None,
             app=app,
             version=version,
-            started_at=self._plausible(start, pending.first_received_at),
+            started_at=started_at,
             stratum=NO_STRATUM,
             probability=1.0,
             u56=number,
-            epoch=self.rates.epoch,
-            salt_version=self.rates.salt_version,
+            epoch=table.epoch,
+            salt_version=table.salt_version,
             verdict="skipped",
             reason=reason,
         )

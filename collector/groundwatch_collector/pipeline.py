@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_collector import decision_store as store
 from groundwatch_collector import feedback as feedback_records
-from groundwatch_collector import otlp, sampling
+from groundwatch_collector import otlp, sampling, shedding
 from groundwatch_collector.assembly import Assembler, Pending
 from groundwatch_collector.decision import DecideConfig, Decider, Decision
 from groundwatch_collector.decision_store import DeadLetter, DecidedRow
@@ -27,6 +27,7 @@ from groundwatch_collector.log_segments import LogRecord
 from groundwatch_collector.mapping import identity
 from groundwatch_collector.noticing import reask_feedback
 from groundwatch_collector.ragtrace import Feedback
+from groundwatch_collector.rate_tables import JudgedSource, rates_of
 from groundwatch_collector.sampled import SampledTrace
 from groundwatch_collector.spanlog import LogError
 from groundwatch_collector.spans import Span
@@ -77,6 +78,7 @@ class _Outcome:
     late: list[str] = field(default_factory=list)
     reasked: list[tuple[str, Feedback]] = field(default_factory=list)  # app, feedback that the collector gave itself
     dead_letters: list[DeadLetter] = field(default_factory=list)
+    shed: int = 0  # sampled traces that an overload took out of the judge's queue
     repeated_feedback: int = 0
 
 
@@ -94,7 +96,9 @@ class Pipeline:
         now: Callable[[], float],
         limits: Limits | None = None,
         place: store.Place | None = None,
+        judged: JudgedSource | None = None,
     ) -> None:
+        """*judged*: what the judge found so far, for the planning of rates; without it all strata are alike."""
         self._log = log
         self._place = place or store.Place()
         self._engine = engine
@@ -103,7 +107,8 @@ class Pipeline:
         self._now = now
         self._limits = limits or Limits()  # the receiver's own: what it took must be readable here
         self._noticer = config.noticer(self._place.name)
-        self._decider = Decider(config, salt, self._noticer)
+        self._rates = rates_of(config.planned(), config.rate_table(), engine, judged)
+        self._decider = Decider(config, salt, self._noticer, self._rates)
         self._assembler = Assembler(config.assembly())
         self._decided: OrderedDict[str, int] = OrderedDict()  # trace id -> last position; a cache of the ledger
         self._batch: _Batch | None = None
@@ -120,6 +125,11 @@ class Pipeline:
     def committed_position(self) -> int:
         """Everything before it is decided, in the database."""
         return self._committed
+
+    def chances(self) -> Mapping[str, float]:
+        """Chance of each stratum in the table that holds now; empty before the first step."""
+        table = self._rates.current
+        return table.rates if table is not None else {}
 
     def step(self, timeout: float) -> int:
         """Read what is there (waiting up to *timeout* seconds for it), decide what is due, commit.
@@ -257,6 +267,7 @@ class Pipeline:
     # Writing.
 
     def _commit(self, batch: _Batch) -> int:
+        self._prepare_rates()
         outcome = _Outcome()
         if batch.has_rows or self._carried or self._position_is_due(batch):
             late = self._prepare_late(batch)
@@ -273,6 +284,12 @@ class Pipeline:
         self._count(batch, outcome)
         return batch.records + len(outcome.decisions)
 
+    def _prepare_rates(self) -> None:
+        """Have the table of this epoch before anything is decided: durable, in a transaction of its own."""
+        in_force = self._rates.prepare(self._now())
+        if in_force is not None:
+            self._metrics.planned(in_force)
+
     def _position_is_due(self, batch: _Batch) -> bool:
         moved = batch.low_position != self._committed
         return moved and self._now() - self._position_written_at >= self._config.position_interval_seconds
@@ -285,6 +302,7 @@ class Pipeline:
         given = store.feedback_of(connection, (pending.trace_id for pending in due))
         decisions = [self._decider.decide(pending, given.get(pending.trace_id, ())) for pending in due]
         store.add_decisions(connection, decisions, now=now, bucket_seconds=self._config.bucket_seconds)
+        shed = shedding.shed(connection, self._config.judge_queue_limit, self._config.bucket_seconds)
         letters = store.add_dead_letters(connection, batch.dead_letters, self._config.dead_letter_body_bytes)
         reasked = self._add_reasking(connection, decisions)
         fresh = [feedback for _, feedback in batch.feedback if feedback.id in new_feedback]
@@ -294,6 +312,7 @@ class Pipeline:
             late=[self._queue_late(connection, late[f.id], now) for f in (*fresh, *self._carried) if f.id in late],
             reasked=reasked,
             dead_letters=letters,
+            shed=len(shed.dropped),
             repeated_feedback=repeated_feedback,
         )
 
@@ -339,15 +358,15 @@ class Pipeline:
             return _Late(row, "not_negative")
         if row.verdict != "not_sampled":
             return _Late(row, "already_sampled" if row.verdict == "sampled" else "skipped")
-        probability = self._decider.rates.probability("feedback_neg")
+        table = self._decider.table(feedback.received_at)
+        probability = table.probability("feedback_neg")
         if not sampling.included(row.u56, probability):
             return _Late(row, "not_chosen")
         pending = self._read_again(feedback.trace_id, row)
         trace = self._decider.read(pending, given) if pending is not None else None
         if trace is None:
             return _Late(row, "payload_gone")
-        epoch = self._decider.rates.epoch
-        return _Late(row, "queued", SampledTrace(trace, "feedback_neg", probability, _LATE, epoch, "late"))
+        return _Late(row, "queued", SampledTrace(trace, "feedback_neg", probability, _LATE, table.epoch, "late"))
 
     def _read_again(self, trace_id: str, row: DecidedRow) -> Pending | None:
         assembler = Assembler(self._config.assembly())
@@ -394,6 +413,7 @@ class Pipeline:
             metrics.reasked(app)
         for result in outcome.late:
             metrics.late_feedback(result)
+        metrics.shed(outcome.shed)
         for letter in outcome.dead_letters:
             metrics.dead_letter(letter.reason)
         metrics.late_spans.inc(batch.late_spans)

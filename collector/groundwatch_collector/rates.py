@@ -203,6 +203,10 @@ class Budget:
     judged_per_day: float = 0.0
     usd_per_day: float = 0.0
 
+    @property
+    def given(self) -> bool:
+        return self.judged_per_day > 0 or self.usd_per_day > 0
+
     def judged(self, usd_per_trace: float | None) -> tuple[float, str]:
         """The budget in judged traces, and what set it: ``traces``, ``money`` or ``traces_price_unknown``.
 

@@ -109,3 +109,31 @@ novelty_state = Table(
     Column("questions", BigInteger, nullable=False),
     Column("state", LargeBinary, nullable=False),  # hashed features of question kinds; no text
 )
+
+rate_tables = Table(
+    "rate_tables",
+    metadata,
+    Column("epoch", String(64), primary_key=True),  # id; every ledger row carries it
+    Column("start", BigInteger, nullable=False, index=True),  # Unix seconds
+    Column("epoch_seconds", Integer, nullable=False),
+    Column("salt_version", Integer, nullable=False),
+    Column("cuts_version", String(32), nullable=False),
+    Column("rates", Text, nullable=False),  # JSON: stratum -> chance
+    Column("why", Text, nullable=False),  # JSON: the inputs and targets of the plan
+    Column("planned_at", Float, nullable=False),
+)
+
+shed_chances = Table(
+    "shed_chances",
+    metadata,
+    Column("trace_id", String(32), primary_key=True),  # in the judge's queue
+    Column("inclusion_probability", Float, nullable=False),  # lowered because others were shed
+)
+
+shed_tally = Table(
+    "shed_tally",
+    metadata,
+    Column("bucket_start", BigInteger, primary_key=True, autoincrement=False),
+    Column("stratum", String(64), primary_key=True),
+    Column("traces", Integer, nullable=False),  # that the hash chose and an overload took out of the queue
+)

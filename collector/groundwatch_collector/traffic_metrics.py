@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from groundwatch_collector.novelty import AppNovelty, Sight
 from groundwatch_collector.ragtrace import FAILED_EXECUTION, RagTrace
+from groundwatch_collector.rate_tables import InForce
 
 OTHER = "__other__"
 # Interactive answers live below a second; OpenTelemetry's workflow buckets begin at one.
@@ -103,6 +104,14 @@ class TrafficMetrics:
         self.excess_spans = counter("groundwatch_excess_spans", "Spans beyond the bound of one trace, not kept.")
         self.early_traces = counter("groundwatch_early_traces", "Traces decided early because memory ran short.")
         self.step_failures = counter("groundwatch_pipeline_failures", "Steps that failed and are retried.", "kind")
+        self._shed = counter("groundwatch_shed_traces", "Sampled traces taken out of the judge's queue.", "reason")
+        self._shed.labels("queue_full")
+        self._budget = gauge("groundwatch_budget_judged_per_day", "Traces to judge in a day; 0 without a budget.")
+        self._budget_sampled = gauge("groundwatch_budget_sampled_today", "Traces sampled since midnight (UTC).")
+        self._budget_left = gauge("groundwatch_budget_left_today", "Of the budget, what no trace or plan uses yet.")
+        self._rates_since = gauge(
+            "groundwatch_rates_epoch_start_seconds", "Start of the epoch of the rates in force."
+        )
         self.pending_traces = gauge("groundwatch_pending_traces", "Undecided traces.")
         self.pending_bytes = gauge("groundwatch_pending_bytes", "Bytes held for undecided traces.")
         self.pending_bytes_capacity = gauge("groundwatch_pending_bytes_capacity", "Bound of the pending bytes.")
@@ -161,6 +170,15 @@ class TrafficMetrics:
     def late_feedback(self, result: str) -> None:
         """*result*: queued, not_negative, not_chosen, already_sampled, skipped or payload_gone."""
         self._late_feedback.labels(result).inc()
+
+    def planned(self, in_force: InForce) -> None:
+        self._budget.set(in_force.budget_per_day)
+        self._budget_sampled.set(in_force.sampled_today)
+        self._budget_left.set(in_force.left)
+        self._rates_since.set(in_force.start)
+
+    def shed(self, traces: int) -> None:
+        self._shed.labels("queue_full").inc(traces)
 
     def dead_letter(self, reason: str) -> None:
         self._dead_letters.labels(reason).inc()

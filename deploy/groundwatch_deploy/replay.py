@@ -71,7 +71,7 @@ def _settings(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> Set
     # A recording is at hand whole: unless told otherwise, every trace of it is judged.
     if arguments.config is None:
         everything = dict.fromkeys(settings.decide.rates, 1.0)
-        settings = replace(settings, decide=replace(settings.decide, rates=everything))
+        settings = replace(settings, decide=replace(settings.decide, rates=everything, judge_queue_limit=0))
     return settings
 
 

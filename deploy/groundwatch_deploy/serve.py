@@ -37,6 +37,7 @@ from groundwatch_deploy.tls import Tls, tls_of
 from groundwatch_review.console import console_app
 from groundwatch_review.redaction import redact_text
 from groundwatch_scorer import judgement_store, queue
+from groundwatch_scorer.judged_history import JudgedHistory
 from groundwatch_scorer.judgement import Judge
 from groundwatch_scorer.local_judge import LocalJudge
 from groundwatch_scorer.scorer_metrics import ScorerMetrics
@@ -138,6 +139,7 @@ class Monitor:
             salt=self._salt,
             now=self.now,
             limits=self.settings.limits,
+            judged=JudgedHistory(self.engine, self.judges[0].identifier),
         )
 
     def _scorer(self) -> ScorerWorker:
@@ -155,7 +157,7 @@ class Monitor:
         intake = IntakeMetrics(self.registry)
         keys = self.settings.server.keys
         names = [judge.identifier for judge in self.judges]
-        self.registry.register(TallyCollector(self.engine, rates=self.settings.decide.rates, judges=names))
+        self.registry.register(TallyCollector(self.engine, rates=self.pipeline.chances, judges=names))
         ingest = asgi_app(self.log, self.settings.limits, intake, ingest_keys=keys, now=self.now)
         console = console_app(
             self.engine,

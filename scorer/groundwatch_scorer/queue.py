@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, and_, func, or_, select, update
 
+from groundwatch_collector import shedding
 from groundwatch_collector.ragtrace import COMPLETED, RagTrace, from_json
 from groundwatch_collector.sampled import SampledTrace
 from groundwatch_collector.storage import add_to_tally, reader
@@ -53,9 +54,13 @@ def claim(
     )
     claimed: list[SampledTrace] = []
     with engine.begin() as connection:
-        for row in connection.execute(query).all():
-            sampled = _sampled(row)
+        rows = connection.execute(query).all()
+        lowered = shedding.chances(connection, [row.trace_id for row in rows])
+        for row in rows:
+            chance = lowered.get(row.trace_id, row.inclusion_probability)
+            sampled = _sampled(row, chance)
             values = {"state": "leased", "lease_until": now + lease_seconds, "attempts": row.attempts + 1}
+            values["inclusion_probability"] = chance  # from here on it stays: shedding leaves alone what is in hand
             if sampled is None:
                 values |= {"lease_until": now, "attempts": max_attempts}
             else:
@@ -135,7 +140,8 @@ def expire(
     expired: list[tuple[str, str]] = []
     with engine.begin() as connection:
         for row in connection.execute(query).all():
-            reason = EXPIRED_ATTEMPTS if _sampled(row) is not None else EXPIRED_UNREADABLE
+            readable = _sampled(row, row.inclusion_probability) is not None
+            reason = EXPIRED_ATTEMPTS if readable else EXPIRED_UNREADABLE
             if _close(connection, row.trace_id, "unscored", now):
                 missing = [j for name, kind in judges for j in unscored(row.trace_id, name, kind, reason, now)]
                 _record_missing(connection, row, missing, bucket_seconds=bucket_seconds)
@@ -164,14 +170,14 @@ def unscored(trace_id: str, identifier: str, kind: AnnotatorKind, reason: str, n
     ]
 
 
-def _sampled(row: Row[Any]) -> SampledTrace | None:
+def _sampled(row: Row[Any], chance: float) -> SampledTrace | None:
     trace = _trace(row.payload)
-    if trace is None or not 0 < row.inclusion_probability <= 1:
+    if trace is None or not 0 < chance <= 1:
         return None
     return SampledTrace(
         trace=trace,
         stratum=row.stratum,
-        inclusion_probability=row.inclusion_probability,
+        inclusion_probability=chance,
         reason=row.reason,
         epoch=row.epoch,
         family=row.family,
