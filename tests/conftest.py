@@ -12,6 +12,7 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
+import kafka_broker
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
@@ -26,13 +27,15 @@ SERVICES = {
     "chromium": (("chromium", "google-chrome"), "apt-get install chromium"),
     "postgresql": (("/usr/lib/postgresql/15/bin/initdb", "initdb"), "apt-get install postgresql"),
     "openssl": (("openssl",), "apt-get install openssl"),
-    "kafka": (("java",), "a Java 17 runtime and the Kafka jars"),
+    "kafka": (("java",), "apt-get install default-jre-headless maven (see tests/harness/kafka_broker.py)"),
 }
 
 
 def find_service(name: str) -> str | None:
     """Path of the first program that provides *name*, or None."""
     programs, _hint = SERVICES[name]
+    if name == "kafka" and not kafka_broker.is_available():
+        return None  # Java alone is no broker
     return next((found for program in programs if (found := shutil.which(program))), None)
 
 

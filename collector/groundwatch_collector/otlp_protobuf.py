@@ -79,7 +79,7 @@ class _Budget:
     def split(self, raw: memoryview, *, of_spans: bool = False) -> dict[int, list[memoryview]]:
         """The length-delimited fields of *raw* by field number; field 2 is spans when *of_spans*."""
         found: dict[int, list[memoryview]] = {}
-        for number, start, end in _fields(raw):
+        for number, start, end in wire_fields(raw):
             self._fields_left -= 1
             self._spans_left -= of_spans and number == _SPANS
             if self._fields_left < 0 or self._spans_left < 0:
@@ -195,7 +195,7 @@ def _count_values(raw: memoryview, limits: Limits) -> None:
         if depth > 4 * limits.max_depth:  # a level of nesting is up to three messages
             raise SpanRefused(Reason.TOO_DEEP)
         children = _CHILDREN[kind]
-        for number, start, end in _fields(message):
+        for number, start, end in wire_fields(message):
             count += 1
             if count > 5 * limits.max_attributes_per_span:  # a value is four fields, and a span has some of its own
                 raise SpanRefused(Reason.TOO_MANY_ATTRIBUTES)
@@ -203,7 +203,7 @@ def _count_values(raw: memoryview, limits: Limits) -> None:
                 waiting.append((children[number], message[start:end], depth + 1))
 
 
-def _fields(raw: memoryview) -> Iterator[tuple[int, int, int]]:
+def wire_fields(raw: memoryview) -> Iterator[tuple[int, int, int]]:
     """Field number, start and end of each length-delimited field; ``_OTHER`` for each other field."""
     at, size = 0, len(raw)
     while at < size:

@@ -100,6 +100,15 @@ positions = Table(
     Column("position", BigInteger, nullable=False),
 )
 
+partition_positions = Table(
+    "partition_positions",  # how far each partition of a Kafka topic is decided
+    metadata,
+    Column("topic", String(249), primary_key=True),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+    Column("owner", String(64), nullable=False),  # the reader that took it last; another one's commit is refused
+)
+
 novelty_state = Table(
     "novelty_state",
     metadata,
