@@ -8,7 +8,7 @@ import time
 from contextlib import closing
 
 import pytest
-from sqlalchemy import Connection, event
+from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from groundwatch_collector.spanlog import SpanLog
@@ -72,11 +72,11 @@ def test_a_locked_database_does_not_hold_up_a_stop(tmp_path, caplog):
     monitor = Monitor(settings)
     waits = threading.Event()
 
-    @event.listens_for(monitor.engine, "begin", insert=True)
-    def _tell(_connection: Connection) -> None:
+    def tell(*_arguments: object) -> None:
         if threading.current_thread().name == "groundwatch-scorer":
-            waits.set()  # its next statement waits for the lock
+            waits.set()  # what it does next with its connection waits for the lock
 
+    event.listen(monitor.engine, "checkout", tell)
     with closing(sqlite3.connect(tmp_path / "groundwatch.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         monitor.start()
