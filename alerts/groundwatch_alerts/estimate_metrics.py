@@ -16,12 +16,10 @@ from prometheus_client.registry import Collector
 from sqlalchemy import ColumnElement, Connection, Engine, Table, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from groundwatch_alerts.tallies import ELIGIBLE
+from groundwatch_alerts.tallies import ELIGIBLE, TABLES, Family, FamilyTables
 from groundwatch_collector.storage import reader
 from groundwatch_collector.strata import STRATA
-from groundwatch_collector.tables import traffic_tally
 from groundwatch_scorer.judgement import Criterion, FaultLayer
-from groundwatch_scorer.tables import fault_tally, verdict_tally
 
 OTHER = "__other__"
 RECENT_SECONDS = 3600
@@ -83,11 +81,13 @@ class _Rows:
     faults: Sequence[Sequence[Any]]
 
     @classmethod
-    def read(cls, connection: Connection, where: Callable[[Table], ColumnElement[bool]]) -> _Rows:
+    def read(
+        cls, connection: Connection, tables: FamilyTables, where: Callable[[Table], ColumnElement[bool]]
+    ) -> _Rows:
         return cls(
-            _totals(connection, traffic_tally, where, ("outcome",), ("traces",)),
-            _totals(connection, verdict_tally, where, ("criterion", "judge"), _VERDICT_COLUMNS),
-            _totals(connection, fault_tally, where, ("judge", "layer"), ("weight",)),
+            _totals(connection, tables.traffic, where, ("outcome",), ("traces",)),
+            _totals(connection, tables.verdicts, where, ("criterion", "judge"), _VERDICT_COLUMNS),
+            _totals(connection, tables.faults, where, ("judge", "layer"), ("weight",)),
         )
 
 
@@ -106,6 +106,8 @@ class TallyCollector(Collector):
 
     Reading the whole history takes at most a twentieth of the time: after a read of t seconds, for 20 t only the
     buckets of its last hour are read again, and a verdict on an older trace shows that much later.
+
+    *family* ``settled`` exports the same series of the settled family as ``rag_settled_*``, and nothing else.
     """
 
     def __init__(
@@ -117,8 +119,11 @@ class TallyCollector(Collector):
         max_apps: int = 50,
         max_versions: int = 100,
         clock: Callable[[], float] = time.monotonic,
+        family: Family = "fast",
     ) -> None:
         self._engine = reader(engine)
+        self._family: Family = family
+        self._tables = TABLES[family]
         self._rates = rates
         self._judges = tuple(judges)
         self._apps = Labels(max_apps)
@@ -138,7 +143,9 @@ class TallyCollector(Collector):
         except SQLAlchemyError:  # the other metrics of this process must still be seen
             self._read_errors += 1
         else:
-            yield from _families(sums, self._steady)
+            yield from _families(sums, self._steady, "rag" if self._family == "fast" else f"rag_{self._family}")
+        if self._family != "fast":
+            return
         yield self._probabilities()
         yield self._overflow()
         yield CounterMetricFamily(
@@ -152,14 +159,14 @@ class TallyCollector(Collector):
             history = self._history
             if history is None or self._clock() >= history.read_again_at:
                 history = self._history = self._read_history(connection)
-            recent = _Rows.read(connection, lambda table: table.c.bucket_start >= history.until)
+            recent = _Rows.read(connection, self._tables, lambda table: table.c.bucket_start >= history.until)
         return self._sums(history.rows, recent)
 
     def _read_history(self, connection: Connection) -> _History:
         started = self._clock()
-        newest = connection.scalar(select(func.max(traffic_tally.c.bucket_start))) or 0
+        newest = connection.scalar(select(func.max(self._tables.traffic.c.bucket_start))) or 0
         until = newest - RECENT_SECONDS
-        rows = _Rows.read(connection, lambda table: table.c.bucket_start < until)
+        rows = _Rows.read(connection, self._tables, lambda table: table.c.bucket_start < until)
         ended = self._clock()
         return _History(until, rows, ended + 20 * (ended - started))
 
@@ -253,8 +260,9 @@ def _add(sums: dict[Key, float], key: Key, value: float) -> None:
     sums[key] = sums.get(key, 0.0) + value
 
 
-def _families(sums: _Sums, steady: Callable[[str, Key, float], float]) -> Iterator[Metric]:
+def _families(sums: _Sums, steady: Callable[[str, Key, float], float], prefix: str) -> Iterator[Metric]:
     def counter(name: str, text: str, labels: Sequence[str], samples: Iterable[tuple[Key, float]]) -> Metric:
+        name = name.replace("rag", prefix, 1)
         family = CounterMetricFamily(name, text, labels=labels)
         for key, value in samples:
             family.add_metric(key, steady(name, key, value))

@@ -5,20 +5,37 @@ A window is every bucket that starts in ``[since, until)``; None leaves that sid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, func, select
 
 from groundwatch_alerts.estimator import StratumSums
 from groundwatch_collector.ragtrace import COMPLETED
+from groundwatch_collector.settling_tables import settled_traffic_tally
 from groundwatch_collector.storage import reader
 from groundwatch_collector.tables import traffic_tally
-from groundwatch_scorer.tables import fault_tally, verdict_tally
+from groundwatch_scorer.tables import fault_tally, settled_fault_tally, settled_verdict_tally, verdict_tally
 
 ELIGIBLE = tuple(sorted(COMPLETED))
 """Outcomes whose text can be judged: the denominator of every quality criterion."""
+
+
+Family = Literal["fast", "settled"]
+"""Which sums: written at once, with the strata of the decision; or when late feedback can move nothing any more."""
+
+
+class FamilyTables(NamedTuple):
+    traffic: Table
+    verdicts: Table
+    faults: Table
+
+
+TABLES: Mapping[Family, FamilyTables] = {
+    "fast": FamilyTables(traffic_tally, verdict_tally, fault_tally),
+    "settled": FamilyTables(settled_traffic_tally, settled_verdict_tally, settled_fault_tally),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +74,10 @@ def sums(
     since: float | None = None,
     until: float | None = None,
     version: str | None = None,
+    family: Family = "fast",
 ) -> list[StratumSums]:
     """Sum one window by stratum; a stratum with traffic and no verdict is there, with zeros."""
-    grouped = _grouped(engine, _Window(app, since, until, version), criterion, judge)
+    grouped = _grouped(engine, _Window(app, since, until, version), criterion, judge, family=family)
     return grouped.get(0, [])
 
 
@@ -73,11 +91,13 @@ def series(
     until: float | None = None,
     step_seconds: int,
     version: str | None = None,
+    family: Family = "fast",
 ) -> list[tuple[int, list[StratumSums]]]:
     """The same sums per step of time, oldest first; a step without traffic is left out."""
     if step_seconds < 1:
         raise ValueError(f"step_seconds is a whole number of seconds from 1 up, not {step_seconds}")
-    return sorted(_grouped(engine, _Window(app, since, until, version), criterion, judge, step_seconds).items())
+    window = _Window(app, since, until, version)
+    return sorted(_grouped(engine, window, criterion, judge, step_seconds, family=family).items())
 
 
 def fault_layers(
@@ -88,15 +108,17 @@ def fault_layers(
     since: float | None = None,
     until: float | None = None,
     version: str | None = None,
+    family: Family = "fast",
 ) -> list[LayerSums]:
     """Weight of failures by the layer at fault, heaviest first."""
-    where = _Window(app, since, until, version).of(fault_tally)
-    weight = func.sum(fault_tally.c.weight)
+    faults = TABLES[family].faults
+    where = _Window(app, since, until, version).of(faults)
+    weight = func.sum(faults.c.weight)
     query = (
-        select(fault_tally.c.layer, weight, func.sum(fault_tally.c.judged))
-        .where(*where, fault_tally.c.judge == judge)
-        .group_by(fault_tally.c.layer)
-        .order_by(weight.desc(), fault_tally.c.layer)
+        select(faults.c.layer, weight, func.sum(faults.c.judged))
+        .where(*where, faults.c.judge == judge)
+        .group_by(faults.c.layer)
+        .order_by(weight.desc(), faults.c.layer)
     )
     with reader(engine).connect() as connection:
         return [LayerSums(layer, float(w), int(n)) for layer, w, n in connection.execute(query)]
@@ -137,18 +159,25 @@ def _step(table: Table, step_seconds: int | None) -> list[ColumnElement[Any]]:
 
 
 def _grouped(
-    engine: Engine, window: _Window, criterion: str, judge: str, step_seconds: int | None = None
+    engine: Engine,
+    window: _Window,
+    criterion: str,
+    judge: str,
+    step_seconds: int | None = None,
+    *,
+    family: Family = "fast",
 ) -> dict[int, list[StratumSums]]:
-    traffic_where = [*window.of(traffic_tally), traffic_tally.c.outcome.in_(ELIGIBLE)]
+    tables = TABLES[family]
+    traffic_where = [*window.of(tables.traffic), tables.traffic.c.outcome.in_(ELIGIBLE)]
     verdict_where = [
-        *window.of(verdict_tally),
-        verdict_tally.c.criterion == criterion,
-        verdict_tally.c.judge == judge,
+        *window.of(tables.verdicts),
+        tables.verdicts.c.criterion == criterion,
+        tables.verdicts.c.judge == judge,
     ]
     # One read transaction: traffic and verdicts of the same moment.
     with reader(engine).connect() as connection, connection.begin():
-        traffic = _sum_by_stratum(connection, traffic_tally, ("traces",), traffic_where, step_seconds)
-        verdicts = _sum_by_stratum(connection, verdict_tally, _VERDICT_SUMS, verdict_where, step_seconds)
+        traffic = _sum_by_stratum(connection, tables.traffic, ("traces",), traffic_where, step_seconds)
+        verdicts = _sum_by_stratum(connection, tables.verdicts, _VERDICT_SUMS, verdict_where, step_seconds)
     none = dict.fromkeys(_VERDICT_SUMS, 0)
     result: dict[int, list[StratumSums]] = {}
     for key in sorted(traffic.keys() | verdicts.keys()):

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, insert, select, update
 
-from groundwatch_collector import tables
+from groundwatch_collector import settling, tables
 from groundwatch_collector.decision import Decision
 from groundwatch_collector.ragtrace import Feedback, to_json
 from groundwatch_collector.sampled import SampledTrace
+from groundwatch_collector.settling_tables import settling_tally
 from groundwatch_collector.storage import add_to_tally, insert_ignore, reader
 
 POSITION_NAME = "pipeline"
@@ -75,7 +76,7 @@ def decided(connection: Connection, trace_ids: Iterable[str]) -> dict[str, Decid
 
 
 def feedback_of(connection: Connection, trace_ids: Iterable[str]) -> dict[str, list[Feedback]]:
-    """Stored feedback by trace, oldest first."""
+    """Stored feedback by trace, oldest first. What is quarantined is not among it: it moves nothing."""
     table = tables.feedback.c
     columns = (
         table.feedback_id,
@@ -90,7 +91,8 @@ def feedback_of(connection: Connection, trace_ids: Iterable[str]) -> dict[str, l
     )
     found: dict[str, list[Feedback]] = {}
     for chunk in _chunks(trace_ids):
-        query = select(*columns).where(table.trace_id.in_(chunk)).order_by(table.position, table.feedback_id)
+        counted = table.trace_id.in_(chunk), table.quarantined.is_(False)
+        query = select(*columns).where(*counted).order_by(table.position, table.feedback_id)
         for row in connection.execute(query):
             found.setdefault(row.trace_id, []).append(Feedback(*row))
     return found
@@ -127,7 +129,10 @@ def add_decisions(connection: Connection, decisions: Sequence[Decision], *, now:
     queued = [_sampled_row(sampled, now) for decision in decisions if (sampled := decision.sampled) is not None]
     if queued:
         connection.execute(insert(tables.sampled_traces), queued)
-    add_to_tally(connection, tables.traffic_tally, _tally_rows(decisions, bucket_seconds))
+    traffic = _tally_rows(decisions, bucket_seconds)
+    add_to_tally(connection, tables.traffic_tally, traffic)
+    settled_with = settling.bucket_of(now)
+    add_to_tally(connection, settling_tally, [row | {"settle_bucket": settled_with} for row in traffic])
 
 
 def queue_late(connection: Connection, sampled: SampledTrace, now: float) -> bool:

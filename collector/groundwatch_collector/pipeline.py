@@ -17,10 +17,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_collector import decision_store as store
 from groundwatch_collector import feedback as feedback_records
-from groundwatch_collector import otlp, sampling, shedding
+from groundwatch_collector import feedback_votes, otlp, sampling, settling, shedding
 from groundwatch_collector.assembly import Assembler, Pending
 from groundwatch_collector.decision import DecideConfig, Decider, Decision
 from groundwatch_collector.decision_store import DeadLetter, DecidedRow
+from groundwatch_collector.feedback_desk import FeedbackDesk
+from groundwatch_collector.feedback_policy import FeedbackPolicy
+from groundwatch_collector.feedback_votes import Vote
 from groundwatch_collector.limits import Limits, Rejected
 from groundwatch_collector.log_protocol import DecisionLog
 from groundwatch_collector.log_segments import LogRecord
@@ -29,6 +32,7 @@ from groundwatch_collector.noticing import reask_feedback
 from groundwatch_collector.ragtrace import Feedback
 from groundwatch_collector.rate_tables import JudgedSource, rates_of
 from groundwatch_collector.sampled import SampledTrace
+from groundwatch_collector.settling import Decided, Offer, Standing
 from groundwatch_collector.spanlog import LogError
 from groundwatch_collector.spans import Span
 from groundwatch_collector.storage import reader
@@ -40,6 +44,7 @@ UNKNOWN_APP = "unknown"  # of feedback for a trace that was never seen
 _REMEMBERED = 100_000  # decided trace ids in memory; the ledger knows the rest
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 _LATE = "late_feedback"
+COMPLAINT = "feedback_neg"  # the stratum of traces that somebody complained about
 
 
 @dataclass(slots=True)
@@ -50,6 +55,7 @@ class _Batch:
     low_position: int
     records: int = 0
     feedback: Sequence[tuple[int, Feedback]] = ()
+    votes: Sequence[Vote] | None = None  # what became of the feedback; said once, however often the write is tried
     dead_letters: Sequence[DeadLetter] = ()
     late_spans: int = 0
     duplicate_spans: int = 0
@@ -76,10 +82,10 @@ class _Outcome:
     decisions: list[Decision] = field(default_factory=list)
     feedback: list[tuple[str, Feedback]] = field(default_factory=list)  # app, feedback
     late: list[str] = field(default_factory=list)
+    risen: list[Offer] = field(default_factory=list)
     reasked: list[tuple[str, Feedback]] = field(default_factory=list)  # app, feedback that the collector gave itself
     dead_letters: list[DeadLetter] = field(default_factory=list)
     shed: int = 0  # sampled traces that an overload took out of the judge's queue
-    repeated_feedback: int = 0
 
 
 class Pipeline:
@@ -97,6 +103,7 @@ class Pipeline:
         limits: Limits | None = None,
         place: store.Place | None = None,
         judged: JudgedSource | None = None,
+        feedback: FeedbackPolicy | None = None,
     ) -> None:
         """*judged*: what the judge found so far, for the planning of rates; without it all strata are alike."""
         self._log = log
@@ -109,6 +116,7 @@ class Pipeline:
         self._noticer = config.noticer(self._place.name)
         self._rates = rates_of(config.planned(), config.rate_table(), engine, judged)
         self._decider = Decider(config, salt, self._noticer, self._rates)
+        self._feedback = FeedbackDesk(engine, feedback or FeedbackPolicy())
         self._assembler = Assembler(config.assembly())
         self._decided: OrderedDict[str, int] = OrderedDict()  # trace id -> last position; a cache of the ledger
         self._batch: _Batch | None = None
@@ -186,6 +194,7 @@ class Pipeline:
 
     def _start_again(self) -> None:
         """Forget everything that is not committed, as after a crash, and read it again."""
+        self._feedback.forget()
         self._assembler = Assembler(self._config.assembly())
         self._batch = None
         self._cursor = self._committed
@@ -270,9 +279,10 @@ class Pipeline:
         self._prepare_rates()
         outcome = _Outcome()
         if batch.has_rows or self._carried or self._position_is_due(batch):
-            late = self._prepare_late(batch)
+            batch.votes = self._votes(batch) if batch.votes is None else batch.votes
+            late = self._prepare_late(batch.votes)
             with self._engine.begin() as connection:
-                outcome = self._write(connection, batch, late)
+                outcome = self._write(connection, batch, batch.votes, late)
                 self._place.set(connection, batch.low_position)
                 self._noticer.save_if_due(connection, self._now())
             self._noticer.committed()
@@ -294,9 +304,11 @@ class Pipeline:
         moved = batch.low_position != self._committed
         return moved and self._now() - self._position_written_at >= self._config.position_interval_seconds
 
-    def _write(self, connection: Connection, batch: _Batch, late: Mapping[str, _Late]) -> _Outcome:
+    def _write(
+        self, connection: Connection, batch: _Batch, votes: Sequence[Vote], late: Mapping[str, _Late]
+    ) -> _Outcome:
         now = self._now()
-        new_feedback, repeated_feedback = store.add_feedback(connection, batch.feedback)
+        feedback_votes.write(connection, votes)
         decided = store.decided(connection, (pending.trace_id for pending in batch.due))
         due = [pending for pending in batch.due if pending.trace_id not in decided]
         given = store.feedback_of(connection, (pending.trace_id for pending in due))
@@ -305,23 +317,28 @@ class Pipeline:
         shed = shedding.shed(connection, self._config.judge_queue_limit, self._config.bucket_seconds)
         letters = store.add_dead_letters(connection, batch.dead_letters, self._config.dead_letter_body_bytes)
         reasked = self._add_reasking(connection, decisions)
-        fresh = [feedback for _, feedback in batch.feedback if feedback.id in new_feedback]
+        risen = [found.offer for found in late.values() if found.offer is not None]
+        settling.add_offers(connection, risen, self._config.bucket_seconds)
+        new = [vote.feedback for vote in votes if vote.change == "new"]
         return _Outcome(
             decisions=decisions,
-            feedback=[(self._app_of(feedback, decisions, late), feedback) for feedback in fresh],
-            late=[self._queue_late(connection, late[f.id], now) for f in (*fresh, *self._carried) if f.id in late],
+            feedback=[(self._app_of(feedback, decisions, late), feedback) for feedback in new],
+            late=[self._queue_late(connection, found, now) for found in late.values()],
+            risen=risen,
             reasked=reasked,
             dead_letters=letters,
             shed=len(shed.dropped),
-            repeated_feedback=repeated_feedback,
         )
 
     def _app_of(self, feedback: Feedback, decisions: Sequence[Decision], late: Mapping[str, _Late]) -> str:
         if feedback.id in late:
             return late[feedback.id].row.app
         now_decided = next((d.app for d in decisions if d.pending.trace_id == feedback.trace_id), None)
-        pending = self._assembler.get(feedback.trace_id)
-        return now_decided or (identity(list(pending.spans.values()))[0] if pending is not None else UNKNOWN_APP)
+        return now_decided or self._app_in_hand(feedback.trace_id)
+
+    def _app_in_hand(self, trace_id: str) -> str:
+        pending = self._assembler.get(trace_id)
+        return identity(list(pending.spans.values()))[0] if pending is not None else UNKNOWN_APP
 
     def _add_reasking(self, connection: Connection, decisions: Sequence[Decision]) -> list[tuple[str, Feedback]]:
         """Store what traces say about the ones that they ask again; return what was new."""
@@ -336,37 +353,59 @@ class Pipeline:
 
     # Feedback that comes after the decision.
 
-    def _prepare_late(self, batch: _Batch) -> dict[str, _Late]:
-        """What late feedback asks for. Payloads are read here, before the transaction: it may take time."""
-        asking = [*(feedback for _, feedback in batch.feedback), *self._carried]
+    def _votes(self, batch: _Batch) -> Sequence[Vote]:
+        """What becomes of each record of feedback."""
+        due = {pending.trace_id: pending for pending in batch.due}
+
+        def app_in_hand(trace_id: str) -> str:
+            pending = due.get(trace_id)
+            return identity(list(pending.spans.values()))[0] if pending else self._app_in_hand(trace_id)
+
+        return self._feedback.weigh(batch.feedback, app_in_hand, self._now())
+
+    def _prepare_late(self, votes: Sequence[Vote]) -> dict[str, _Late]:
+        """What late feedback asks for, by its id. Payloads are read here, before the transaction: it takes time."""
+        asking = [(vote.feedback, vote.quarantined_for) for vote in votes if vote.stored]
+        asking += [(feedback, "") for feedback in self._carried]
         if not asking:
             return {}
         with reader(self._engine).connect() as connection:
-            rows = store.decided(connection, (feedback.trace_id for feedback in asking))
+            rows = store.decided(connection, (feedback.trace_id for feedback, _ in asking))
             given = store.feedback_of(connection, rows)
-        found = {}
-        for feedback in asking:
-            row = rows.get(feedback.trace_id)
-            if row is not None:
-                others = [other for other in given.get(feedback.trace_id, ()) if other.id != feedback.id]
-                found[feedback.id] = self._late(row, [*others, feedback])
+            standing = settling.decided(connection, rows)
+            offered = settling.offered(connection, rows, COMPLAINT)
+        found: dict[str, _Late] = {}
+        first: dict[str, _Late] = {}  # complaint on each trace
+        for feedback, quarantined_for in asking:
+            trace_id = feedback.trace_id
+            if trace_id not in rows:
+                continue
+            late = _without_draw(feedback, quarantined_for, rows[trace_id], first.get(trace_id))
+            if late is None:
+                others = [one for one in given.get(trace_id, ()) if not _same_vote(one, feedback)]
+                late = self._late(rows[trace_id], standing[trace_id], [*others, feedback], trace_id in offered)
+                first[trace_id] = late
+            found[feedback.id] = late
         return found
 
-    def _late(self, row: DecidedRow, given: Sequence[Feedback]) -> _Late:
-        feedback = given[-1]
-        if feedback.sentiment != "negative":
-            return _Late(row, "not_negative")
-        if row.verdict != "not_sampled":
-            return _Late(row, "already_sampled" if row.verdict == "sampled" else "skipped")
-        table = self._decider.table(feedback.received_at)
-        probability = table.probability("feedback_neg")
-        if not sampling.included(row.u56, probability):
-            return _Late(row, "not_chosen")
-        pending = self._read_again(feedback.trace_id, row)
+    def _late(self, row: DecidedRow, standing: Decided, given: Sequence[Feedback], offered: bool) -> _Late:
+        """What a complaint on a decided trace does. It is offered to the judge once, at the chance of that moment."""
+        if offered or standing.stratum == COMPLAINT:
+            return _Late(row, "already_sampled" if row.verdict == "sampled" else "not_chosen")
+        now, table = self._now(), self._decider.table(given[-1].received_at)
+        chance, epoch = self._feedback.late_chance(table.probability(COMPLAINT), now)
+        offer = None
+        if settling.may_rise(standing, COMPLAINT, now, self._feedback.horizon_seconds):
+            offer = Offer(standing, Standing(COMPLAINT, chance), epoch, _LATE, now)
+        if row.verdict == "sampled":
+            return _Late(row, "already_sampled", offer=offer)
+        if not sampling.included(row.u56, chance):
+            return _Late(row, "not_chosen", offer=offer)
+        pending = self._read_again(standing.trace_id, row)
         trace = self._decider.read(pending, given) if pending is not None else None
         if trace is None:
-            return _Late(row, "payload_gone")
-        return _Late(row, "queued", SampledTrace(trace, "feedback_neg", probability, _LATE, table.epoch, "late"))
+            return _Late(row, "payload_gone", offer=offer)
+        return _Late(row, "queued", SampledTrace(trace, COMPLAINT, chance, _LATE, epoch, "late"), offer)
 
     def _read_again(self, trace_id: str, row: DecidedRow) -> Pending | None:
         assembler = Assembler(self._config.assembly())
@@ -411,13 +450,16 @@ class Pipeline:
             metrics.feedback(app, feedback.sentiment)
         for app, _ in outcome.reasked:
             metrics.reasked(app)
+        for vote in batch.votes or ():
+            metrics.vote(vote.change, vote.quarantined_for)
         for result in outcome.late:
             metrics.late_feedback(result)
+        for offer in outcome.risen:
+            metrics.risen(offer.decided.stratum)
         metrics.shed(outcome.shed)
         for letter in outcome.dead_letters:
             metrics.dead_letter(letter.reason)
         metrics.late_spans.inc(batch.late_spans)
-        metrics.duplicate_feedback.inc(outcome.repeated_feedback)
         metrics.duplicate_spans.inc(batch.duplicate_spans)
         metrics.pending_traces.set(len(self._assembler))
         metrics.pending_bytes.set(self._assembler.pending_bytes)
@@ -436,8 +478,26 @@ class _Late:
     """Feedback for a decided trace, and what it leads to."""
 
     row: DecidedRow
-    result: str  # queued | not_negative | not_chosen | already_sampled | skipped | payload_gone
+    result: str  # one of traffic_metrics.LATE_RESULTS
     sampled: SampledTrace | None = None
+    offer: Offer | None = None  # None: its stratum stays, or it is too late for the settled family
+
+
+def _without_draw(feedback: Feedback, quarantined_for: str, row: DecidedRow, first: _Late | None) -> _Late | None:
+    """What feedback does that moves nothing; None for a complaint that may. *first*: an earlier one on its trace."""
+    if row.verdict == "skipped":
+        return _Late(row, "skipped")
+    if feedback.sentiment != "negative":
+        return _Late(row, "not_negative")
+    if quarantined_for:
+        return _Late(row, "quarantined")
+    if first is not None:  # several people, one trace: it rises once
+        return _Late(row, "already_sampled" if first.result == "queued" else first.result)
+    return None
+
+
+def _same_vote(one: Feedback, other: Feedback) -> bool:
+    return one.id == other.id or (one.by, one.name) == (other.by, other.name)
 
 
 def _failure_kind(error: Exception) -> str:

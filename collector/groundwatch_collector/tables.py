@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, String, Table, Text, false
 
 from groundwatch_collector.storage import metadata
 
@@ -63,8 +63,9 @@ feedback = Table(
     Column("label", String(64), nullable=False, server_default=""),
     Column("comment", Text, nullable=False, server_default=""),
     Column("by", String(64), nullable=False, server_default=""),
-    Column("received_at", Float, nullable=False),
+    Column("received_at", Float, nullable=False, index=True),
     Column("position", BigInteger, nullable=False),
+    Column("quarantined", Boolean, nullable=False, server_default=false()),  # part of a burst: moves no stratum
 )
 
 dead_letters = Table(

@@ -13,8 +13,18 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from groundwatch_collector.novelty import AppNovelty, Sight
 from groundwatch_collector.ragtrace import FAILED_EXECUTION, RagTrace
 from groundwatch_collector.rate_tables import InForce
+from groundwatch_collector.strata import STRATA
 
 OTHER = "__other__"
+LATE_RESULTS = (
+    "queued",
+    "not_negative",
+    "not_chosen",
+    "already_sampled",
+    "skipped",
+    "payload_gone",
+    "quarantined",
+)
 # Interactive answers live below a second; OpenTelemetry's workflow buckets begin at one.
 REQUEST_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1, 1.5, 2.5, 4, 6, 10, 15, 30, 60, 120)
 STAGE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -98,8 +108,14 @@ class TrafficMetrics:
         self._dead_letters = counter("groundwatch_dead_letters", "Records that can never be read.", "reason")
         self.late_spans = counter("groundwatch_late_spans", "Spans that came after their trace was decided.")
         self.duplicate_spans = counter("groundwatch_duplicate_spans", "Spans that were received again.")
-        self.duplicate_feedback = counter(
-            "groundwatch_duplicate_feedback", "Feedback whose id was received before; the first one counts."
+        self._ignored_feedback = counter(
+            "groundwatch_feedback_ignored", "Feedback that counts no more, or not again: one vote a person.", "reason"
+        )
+        self._quarantined = counter(
+            "groundwatch_feedback_quarantined", "Complaints of a burst: stored, and moving no stratum.", "bound"
+        )
+        self._risen = counter(
+            "rag_late_feedback", "Traces that a complaint moved after their decision, by stratum left.", "from"
         )
         self.excess_spans = counter("groundwatch_excess_spans", "Spans beyond the bound of one trace, not kept.")
         self.early_traces = counter("groundwatch_early_traces", "Traces decided early because memory ran short.")
@@ -118,6 +134,15 @@ class TrafficMetrics:
         self.pending_spans = gauge("groundwatch_pending_spans", "Spans held for undecided traces.")
         self.pending_spans_capacity = gauge("groundwatch_pending_spans_capacity", "Bound of the pending spans.")
         self.log_backlog_bytes = gauge("groundwatch_pipeline_backlog_bytes", "Span log bytes that are not read yet.")
+
+        for series, values in (
+            (self._late_feedback, LATE_RESULTS),
+            (self._ignored_feedback, ("duplicate", "replaced")),
+            (self._quarantined, ("subject", "app")),
+            (self._risen, [stratum for stratum in STRATA if STRATA.index(stratum) > STRATA.index("feedback_neg")]),
+        ):
+            for value in values:
+                series.labels(value)
 
     def decided(self, verdict: str, reason: str, trace: RagTrace | None) -> None:
         """Count one new row of the ledger; *trace* is None when it was not a question."""
@@ -167,8 +192,18 @@ class TrafficMetrics:
     def feedback(self, app: str, sentiment: str) -> None:
         self._feedback.labels(self._app(app), sentiment).inc()
 
+    def vote(self, change: str, quarantined_for: str) -> None:
+        """Count what became of one record of feedback beyond being stored."""
+        if change in ("duplicate", "replaced"):
+            self._ignored_feedback.labels(change).inc()
+        if quarantined_for:
+            self._quarantined.labels(quarantined_for).inc()
+
+    def risen(self, from_stratum: str) -> None:
+        self._risen.labels(from_stratum).inc()
+
     def late_feedback(self, result: str) -> None:
-        """*result*: queued, not_negative, not_chosen, already_sampled, skipped or payload_gone."""
+        """*result*: one of LATE_RESULTS."""
         self._late_feedback.labels(result).inc()
 
     def planned(self, in_force: InForce) -> None:

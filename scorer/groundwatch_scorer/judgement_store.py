@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import orjson
 from sqlalchemy import Connection, Engine, Row, func, insert, select
@@ -24,6 +24,17 @@ def for_trace(engine: Engine, trace_id: str) -> list[Judgement]:
     query = select(judgements).where(judgements.c.trace_id == trace_id).order_by(judgements.c.id)
     with reader(engine).connect() as connection:
         return [_judgement(row) for row in connection.execute(query)]
+
+
+def automatic(connection: Connection, trace_ids: Sequence[str]) -> dict[str, list[Judgement]]:
+    """What judges (not people) said of each of *trace_ids*, inside the caller's transaction."""
+    query = select(judgements).where(
+        judgements.c.trace_id.in_(trace_ids), judgements.c.annotator_kind != str(AnnotatorKind.HUMAN)
+    )
+    found: dict[str, list[Judgement]] = {}
+    for row in connection.execute(query.order_by(judgements.c.id)):
+        found.setdefault(row.trace_id, []).append(_judgement(row))
+    return found
 
 
 def spent_usd(engine: Engine, identifier: str, since: float) -> float:

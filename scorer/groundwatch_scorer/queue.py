@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Row, and_, func, or_, select, update
+from sqlalchemy import Connection, Engine, Row, Table, and_, func, or_, select, update
 
 from groundwatch_collector import shedding
 from groundwatch_collector.ragtrace import COMPLETED, RagTrace, from_json
@@ -32,6 +32,16 @@ class Depth:
     waiting: int
     leased: int
     oldest_queued_at: float | None  # Unix seconds, of those not finished
+
+
+class Tallies(NamedTuple):
+    """Where the verdicts of one family are summed."""
+
+    verdicts: Table
+    faults: Table
+
+
+FAST = Tallies(verdict_tally, fault_tally)
 
 
 def claim(
@@ -108,8 +118,8 @@ def finish(
         judgement_store.append(connection, judgements)
         # Outside COMPLETED nothing was answered: in no denominator of quality, hence in no numerator either.
         if sampled.family == "fast" and trace.outcome in COMPLETED:
-            place = _place(trace.started_at, bucket_seconds, trace.app, trace.version, sampled.stratum)
-            _add_to_tallies(connection, place, sampled.weight, judgements)
+            place = place_of(trace.started_at, bucket_seconds, trace.app, trace.version, sampled.stratum)
+            add_to_tallies(connection, place, sampled.weight, judgements)
     return True
 
 
@@ -198,7 +208,7 @@ def _close(connection: Connection, trace_id: str, state: str, now: float) -> boo
     )
 
 
-def _place(started_at: float, bucket_seconds: int, app: str, version: str, stratum: str) -> dict[str, Any]:
+def place_of(started_at: float, bucket_seconds: int, app: str, version: str, stratum: str) -> dict[str, Any]:
     bucket_start = int(started_at // bucket_seconds) * bucket_seconds
     return {"bucket_start": bucket_start, "app": app, "version": version, "stratum": stratum}
 
@@ -211,18 +221,23 @@ def _record_missing(
     eligible = row.outcome is None or row.outcome in COMPLETED
     if row.family == "fast" and eligible and row.inclusion_probability > 0:
         weight = (row.adjusted_count or 1.0) / row.inclusion_probability
-        place = _place(row.started_at, bucket_seconds, row.app, row.version, row.stratum)
-        _add_to_tallies(connection, place, weight, judgements)
+        place = place_of(row.started_at, bucket_seconds, row.app, row.version, row.stratum)
+        add_to_tallies(connection, place, weight, judgements)
 
 
-def _add_to_tallies(
-    connection: Connection, place: dict[str, Any], weight: float, judgements: Sequence[Judgement]
+def add_to_tallies(
+    connection: Connection,
+    place: dict[str, Any],
+    weight: float,
+    judgements: Sequence[Judgement],
+    tallies: Tallies = FAST,
 ) -> None:
-    add_to_tally(connection, verdict_tally, [_verdict_row(place, weight, j) for j in judgements])
+    """Add what *judgements* of one trace say to the sums at *place*, inside the caller's transaction."""
+    add_to_tally(connection, tallies.verdicts, [_verdict_row(place, weight, j) for j in judgements])
     faults = [(j, layer) for j in judgements if (layer := _fault_layer(j))]
     add_to_tally(
         connection,
-        fault_tally,
+        tallies.faults,
         [place | {"layer": layer, "judge": j.identifier, "weight": weight, "judged": 1} for j, layer in faults],
     )
 

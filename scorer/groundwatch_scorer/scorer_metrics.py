@@ -92,3 +92,32 @@ class ScorerMetrics:
     def recorded(self, judgements: list[Judgement]) -> None:
         for judgement in judgements:
             self.judged.labels(judgement.identifier, judgement.label).inc()
+
+
+class SettleMetrics:
+    """What was written into the settled family, and how far behind it is."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._traces = Counter(
+            "groundwatch_settled_traces_total",
+            "Traces written into the settled family, by what became of them",
+            ["state"],
+            registry=registry,
+        )
+        self.failures = Counter(
+            "groundwatch_settle_failures_total",
+            "Settling steps that the database refused; tried again later",
+            registry=registry,
+        )
+        self.oldest = Gauge(
+            "groundwatch_unsettled_oldest_timestamp_seconds",
+            "Decision time of the oldest trace that is not in the settled family yet (Unix seconds); 0: none waits",
+            registry=registry,
+        )
+        for state in ("received", "risen", "judged", "missing"):
+            self._traces.labels(state)
+
+    def settled(self, received: int, risen: int, judged: int, missing: int) -> None:
+        """*risen*: into another stratum after the decision; *missing*: chosen, but without a verdict."""
+        for state, count in (("received", received), ("risen", risen), ("judged", judged), ("missing", missing)):
+            self._traces.labels(state).inc(count)

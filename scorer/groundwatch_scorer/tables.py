@@ -24,35 +24,46 @@ judgements = Table(
     Index("ix_judgements_criterion_label", "criterion", "label"),
 )
 
-verdict_tally = Table(
-    "verdict_tally",
-    metadata,
-    Column(
-        "bucket_start", BigInteger, primary_key=True, autoincrement=False
-    ),  # Unix seconds of the trace's start, floored
-    Column("app", String(200), primary_key=True),
-    Column("version", String(200), primary_key=True),
-    Column("stratum", String(64), primary_key=True),
-    Column("criterion", String(32), primary_key=True),
-    Column("judge", String(200), primary_key=True),
-    Column("weight", Float, nullable=False),  # A = sum of w over judged
-    Column("fail_weight", Float, nullable=False),  # B = sum of w * y
-    Column("weight_sq", Float, nullable=False),  # C = sum of w^2
-    Column("judged", Integer, nullable=False),
-    Column("failed", Integer, nullable=False),
-    Column("not_applicable_weight", Float, nullable=False),
-    Column("missing_weight", Float, nullable=False),  # sampled, but no verdict could be had
-)
 
-fault_tally = Table(
-    "fault_tally",
-    metadata,
-    Column("bucket_start", BigInteger, primary_key=True, autoincrement=False),
-    Column("app", String(200), primary_key=True),
-    Column("version", String(200), primary_key=True),
-    Column("stratum", String(64), primary_key=True),
-    Column("layer", String(16), primary_key=True),
-    Column("judge", String(200), primary_key=True),
-    Column("weight", Float, nullable=False),
-    Column("judged", Integer, nullable=False),
-)
+def _verdict_tally(name: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        # Unix seconds of the trace's start, floored
+        Column("bucket_start", BigInteger, primary_key=True, autoincrement=False),
+        Column("app", String(200), primary_key=True),
+        Column("version", String(200), primary_key=True),
+        Column("stratum", String(64), primary_key=True),
+        Column("criterion", String(32), primary_key=True),
+        Column("judge", String(200), primary_key=True),
+        Column("weight", Float, nullable=False),  # A = sum of w over judged
+        Column("fail_weight", Float, nullable=False),  # B = sum of w * y
+        Column("weight_sq", Float, nullable=False),  # C = sum of w^2
+        Column("judged", Integer, nullable=False),
+        Column("failed", Integer, nullable=False),
+        Column("not_applicable_weight", Float, nullable=False),
+        Column("missing_weight", Float, nullable=False),  # sampled, but no verdict could be had
+    )
+
+
+def _fault_tally(name: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("bucket_start", BigInteger, primary_key=True, autoincrement=False),
+        Column("app", String(200), primary_key=True),
+        Column("version", String(200), primary_key=True),
+        Column("stratum", String(64), primary_key=True),
+        Column("layer", String(16), primary_key=True),
+        Column("judge", String(200), primary_key=True),
+        Column("weight", Float, nullable=False),
+        Column("judged", Integer, nullable=False),
+    )
+
+
+verdict_tally, fault_tally = _verdict_tally("verdict_tally"), _fault_tally("fault_tally")
+"""The fast family: written when a trace is judged, with the stratum and the chance of its decision."""
+
+settled_verdict_tally = _verdict_tally("settled_verdict_tally")
+settled_fault_tally = _fault_tally("settled_fault_tally")
+"""The settled family: written when nothing can move a trace any longer, with its last stratum and its true chance."""

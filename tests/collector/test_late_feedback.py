@@ -118,8 +118,8 @@ def test_two_complaints_queue_a_trace_once(world, make):
     world.start(dataclasses.replace(world.config, rates=SELDOM))
     world.send(*make.request(1))
     world.settle(4)
-    world.feedback(id="f1", trace_id=TRACE, name="thumbs", label="down")
-    world.feedback(id="f2", trace_id=TRACE, name="thumbs", label="down")
+    world.feedback(id="f1", trace_id=TRACE, name="thumbs", label="down", by="ann")
+    world.feedback(id="f2", trace_id=TRACE, name="thumbs", label="down", by="bob")
     world.settle(1)
     assert len(world.rows(tables.sampled_traces)) == 1
     assert world.value("groundwatch_late_feedback_total", result="already_sampled") == 1
@@ -185,5 +185,5 @@ def test_feedback_that_comes_again_is_counted_and_the_first_stays(world, make):
     world.feedback(id="f1", trace_id=TRACE, name="thumbs", score=0)
     world.send(*make.request(1))
     world.settle(1)
-    assert world.value("groundwatch_duplicate_feedback_total") == 3
+    assert world.value("groundwatch_feedback_ignored_total", reason="duplicate") == 3
     assert [row.score for row in world.rows(tables.feedback)] == [1.0]
