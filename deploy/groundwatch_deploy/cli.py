@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"groundwatch {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_serve, _demo, _replay, _ledger, _key, _calibrate, _redact, _export):
+    for add in (_serve, _demo, _replay, _ledger, _doctor, _key, _calibrate, _redact, _export):
         add(commands)
     return parser
 
@@ -94,11 +94,15 @@ def _with_server_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data-dir", type=Path, metavar="DIR", help="where the span log and the database live")
 
 
+def _with_port_options(command: argparse.ArgumentParser) -> None:
+    for port, text in (("ingest", "OTLP/HTTP"), ("console", "the console"), ("metrics", "Prometheus metrics")):
+        command.add_argument(f"--{port}-port", type=int, metavar="PORT", help=f"port of {text}; 0 takes any free one")
+
+
 def _serve(commands: Any) -> None:
     command = _command(commands, "serve", "serve.command", "run the monitor, all in one process")
     _with_server_options(command)
-    for port, text in (("ingest", "OTLP/HTTP"), ("console", "the console"), ("metrics", "Prometheus metrics")):
-        command.add_argument(f"--{port}-port", type=int, metavar="PORT", help=f"port of {text}; 0 takes any free one")
+    _with_port_options(command)
     command.add_argument("--check", action="store_true", help="check the configuration and stop")
 
 
@@ -125,6 +129,17 @@ def _replay(commands: Any) -> None:
 def _ledger(commands: Any) -> None:
     text = "account for every trace: received = judged + not sampled + skipped + waiting + lost"
     _with_server_options(_command(commands, "ledger", "ledger_report.command", text))
+
+
+def _doctor(commands: Any) -> None:
+    text = "check a deployment: endpoint, key, clocks, disk, database, span log, judge; exit 1 when a check fails"
+    command = _command(commands, "doctor", "doctor.command", text)
+    _with_server_options(command)
+    _with_port_options(command)
+    command.add_argument("--endpoint", metavar="URL", help="check only this ingest address, as a sender would")
+    command.add_argument("--ca", type=Path, metavar="FILE", help="PEM authority of the ingest door's certificate")
+    command.add_argument("--client-certificate", type=Path, metavar="FILE", help="PEM, where the door asks for one")
+    command.add_argument("--client-key", type=Path, metavar="FILE", help="PEM key of --client-certificate")
 
 
 def _key(commands: Any) -> None:
