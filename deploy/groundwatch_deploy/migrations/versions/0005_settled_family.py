@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0004_settled_family"
+revision = "0005_settled_family"
 down_revision = "0004_partition_positions"
 branch_labels = None
 depends_on = None
