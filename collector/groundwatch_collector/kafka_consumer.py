@@ -13,18 +13,19 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
-from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_collector.decision import DecideConfig
+from groundwatch_collector.decision_store import Place
 from groundwatch_collector.kafka_metrics import LABELLED_PARTITIONS, KafkaMetrics, PartitionMetrics
 from groundwatch_collector.kafka_partition import Fenced, OwnedPlace, PartitionLog, RangeReader, offset_of
 from groundwatch_collector.kafka_rekey import Rekeyer
 from groundwatch_collector.kafka_settings import KafkaConfig, KafkaSecrets, client_options, reachable, require_client
 from groundwatch_collector.limits import Limits
+from groundwatch_collector.log_protocol import DecisionLog
 from groundwatch_collector.pipeline import Pipeline
 from groundwatch_collector.spanlog import LogError
 from groundwatch_collector.traffic_metrics import TrafficMetrics
@@ -50,6 +51,20 @@ class _Partition:
     pause_seconds: float = _FIRST_PAUSE_SECONDS
 
 
+class OpenPipeline(Protocol):
+    """Make the pipeline of one partition; everything that does not depend on the partition is the caller's."""
+
+    def __call__(
+        self,
+        log: DecisionLog,
+        config: DecideConfig,
+        metrics: TrafficMetrics,
+        *,
+        now: Callable[[], float],
+        place: Place,
+    ) -> Pipeline: ...
+
+
 class KafkaPipelines:
     """Decide every trace of the partitions that the group gives to this process."""
 
@@ -57,23 +72,21 @@ class KafkaPipelines:
         self,
         config: KafkaConfig,
         secrets: KafkaSecrets,
-        engine: Engine,
+        open_pipeline: OpenPipeline,
         decide: DecideConfig,
         *,
         traffic: TrafficMetrics,
         metrics: KafkaMetrics,
-        salt: bytes,
         now: Callable[[], float],
         limits: Limits | None = None,
     ) -> None:
         require_client()
         self._config = config
         self._secrets = secrets
-        self._engine = engine
+        self._open_pipeline = open_pipeline
         self._decide = decide
         self._traffic = traffic
         self._metrics = metrics
-        self._salt = salt
         self._now = now
         self._limits = limits or Limits()
         self._again = RangeReader(config, secrets, now)
@@ -89,6 +102,12 @@ class KafkaPipelines:
     def partitions(self) -> list[int]:
         """The partitions that are read here now."""
         return sorted(place.partition for place in tuple(self._open))
+
+    def chances(self) -> Mapping[str, float]:
+        """Chance of each stratum in the table that holds now; empty while no partition is read here."""
+        for part in tuple(self._open.values()):
+            return part.pipeline.chances()
+        return {}
 
     def run(self, stop: threading.Event) -> None:
         """Read and decide until *stop* is set. Whatever fails is tried again, with growing pauses."""
@@ -228,16 +247,7 @@ class KafkaPipelines:
         owned = OwnedPlace(place.topic, place.partition, uuid.uuid4().hex, oldest, end)
         metrics = PartitionMetrics(self._traffic)
         try:
-            pipeline = Pipeline(
-                log,
-                self._engine,
-                self._share(),
-                metrics.traffic,
-                salt=self._salt,
-                now=log.clock,
-                limits=self._limits,
-                place=owned,
-            )
+            pipeline = self._open_pipeline(log, self._share(), metrics.traffic, now=log.clock, place=owned)
         except Exception:
             metrics.close()
             raise

@@ -64,6 +64,7 @@ class OwnedPlace(Place):
     def __init__(self, topic: str, partition: int, owner: str, oldest: int, end: int) -> None:
         self._topic, self._partition, self._owner = topic, partition, owner
         self._oldest, self._end = oldest, end  # offsets that the broker still has
+        self.name = f"{topic[:50]}:{partition}"  # what else is kept for each reader is kept under it
         self.lost_records = 0
 
     def begin(self, engine: Engine) -> int:

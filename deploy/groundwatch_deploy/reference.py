@@ -22,6 +22,7 @@ from sqlalchemy import Engine
 
 from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_collector.intake_metrics import IntakeMetrics
+from groundwatch_collector.kafka_metrics import KafkaMetrics
 from groundwatch_collector.spanlog import SpanLog
 from groundwatch_collector.storage import metadata, open_engine
 from groundwatch_collector.traffic_metrics import TrafficMetrics
@@ -41,6 +42,8 @@ owner only, or come from the environment:
 |---|---|
 | `GROUNDWATCH_SAMPLING_SALT` | key of the sampling hash, 32 to 128 hex digits; replicas must share it |
 | `GROUNDWATCH_CANDIDATE_KEY` | key of the HMAC that links a candidate to its trace, 32 to 128 hex digits |
+| `GROUNDWATCH_KAFKA_PASSWORD` | of `[kafka] sasl_username` |
+| `GROUNDWATCH_KAFKA_SSL_KEY_PASSWORD` | of `[kafka] ssl_keyfile`, when it is encrypted |
 | `GROUNDWATCH_LLM_API_KEY` (or `OPENAI_API_KEY`) | key of the model that judges, when `[judge] llm_model` is set |
 
 The SDK is configured in the application: see [sdk](sdk.md).
@@ -136,6 +139,7 @@ def every_metric() -> list[tuple[Metric, list[str]]]:
 def _registry(engine: Engine, log: SpanLog) -> CollectorRegistry:
     registry = CollectorRegistry()
     IntakeMetrics(registry).watch(log)
+    KafkaMetrics(registry)
     TrafficMetrics(registry)
     ScorerMetrics(registry)
     registry.register(TallyCollector(engine))

@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Engine, func, select
 
 from groundwatch_alerts import estimator, tallies
+from groundwatch_collector.kafka_settings import KafkaConfig
 from groundwatch_collector.ledger import LedgerReport, report
 from groundwatch_collector.limits import Limits
 from groundwatch_collector.otlp import Rejected, decode
@@ -68,6 +69,7 @@ def _settings(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> Set
     if folder is None and arguments.config is None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="groundwatch-replay-")))
     settings = load(arguments.config, data_directory=folder, ingest_port=0, console_port=0, metrics_port=0)
+    settings = replace(settings, kafka=KafkaConfig())  # a replay is read to its end, here
     # A recording is at hand whole: unless told otherwise, every trace of it is judged.
     if arguments.config is None:
         everything = dict.fromkeys(settings.decide.rates, 1.0)

@@ -19,8 +19,12 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, make_url
 
 from groundwatch_alerts.estimate_metrics import TallyCollector
+from groundwatch_collector.decision import DecideConfig
+from groundwatch_collector.decision_store import Place
 from groundwatch_collector.intake_door import IntakeDoor
 from groundwatch_collector.intake_metrics import IntakeMetrics
+from groundwatch_collector.kafka_consumer import KafkaPipelines
+from groundwatch_collector.log_protocol import AppendLog, DecisionLog
 from groundwatch_collector.pipeline import Pipeline
 from groundwatch_collector.receiver import asgi_app
 from groundwatch_collector.spanlog import LogLocked, SpanLog
@@ -30,6 +34,7 @@ from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import Misused, emit, say
 from groundwatch_deploy.config import ConfigError, JudgeConfig, Secret, Secrets, ServerConfig, load_secrets
 from groundwatch_deploy.data_trouble import explained
+from groundwatch_deploy.kafka_spans import KafkaSpans, require_kafka
 from groundwatch_deploy.servers import HttpServer, bind, is_loopback
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
@@ -118,27 +123,65 @@ class Monitor:
         ]
         if server.grpc_port:
             bind(server.ingest_host, server.grpc_port, "[server] grpc_port").close()  # gRPC binds it itself
-        self.log = opened.enter_context(_open_log(server, self.now))
+        self._local, self._kafka = self._span_log(opened)
         _own_eyes_only(server.url)
         self.engine: Engine = open_engine(server.url)
         opened.callback(self.engine.dispose)
         migrations.upgrade(self.engine)
-        # This process is the only scorer of its database: what a killed one had claimed is free again at once.
-        queue.release_all(self.engine)
+        if self._kafka is None:
+            # The only scorer of its database: what a killed one had claimed is free again at once.
+            queue.release_all(self.engine)
         self.judges = judges(self.settings.judge, self.secrets.llm_api_key, self.engine, self.now())
-        self.pipeline = self._pipeline()
+        self._reader = self._pipeline()
         self.scorer = self._scorer()
         self._servers = self._http_servers()
 
-    def _pipeline(self) -> Pipeline:
+    @property
+    def log(self) -> SpanLog:
+        """The span log on this disk."""
+        if self._local is None:
+            raise ConfigError("[kafka] bootstrap_servers: there is no span log on this disk; it is a Kafka topic")
+        return self._local
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The one reader of the span log on this disk."""
+        if not isinstance(self._reader, Pipeline):
+            raise ConfigError("[kafka] bootstrap_servers: each partition has a pipeline of its own")
+        return self._reader
+
+    def _span_log(self, opened: contextlib.ExitStack) -> tuple[SpanLog | None, KafkaSpans | None]:
+        """The span log of this process: on this disk, or in Kafka."""
+        if not self.settings.kafka.bootstrap_servers:
+            return opened.enter_context(_open_log(self.settings.server, self.now)), None
+        kafka = KafkaSpans(self.settings.kafka, self.settings.limits, self.registry, self.now)
+        opened.callback(kafka.close)
+        return None, kafka
+
+    def _pipeline(self) -> Pipeline | KafkaPipelines:
+        traffic = TrafficMetrics(self.registry)
+        if self._kafka is not None:
+            return self._kafka.pipelines(self._open_pipeline, self.settings.decide, traffic)
+        return self._open_pipeline(self.log, self.settings.decide, traffic, now=self.now)
+
+    def _open_pipeline(
+        self,
+        log: DecisionLog,
+        config: DecideConfig,
+        metrics: TrafficMetrics,
+        *,
+        now: Callable[[], float],
+        place: Place | None = None,
+    ) -> Pipeline:
         return Pipeline(
-            self.log,
+            log,
             self.engine,
-            self.settings.decide,
-            TrafficMetrics(self.registry),
+            config,
+            metrics,
             salt=self._salt,
-            now=self.now,
+            now=now,
             limits=self.settings.limits,
+            place=place,
             judged=JudgedHistory(self.engine, self.judges[0].identifier),
         )
 
@@ -157,8 +200,9 @@ class Monitor:
         intake = IntakeMetrics(self.registry)
         keys = self.settings.server.keys
         names = [judge.identifier for judge in self.judges]
-        self.registry.register(TallyCollector(self.engine, rates=self.pipeline.chances, judges=names))
-        ingest = asgi_app(self.log, self.settings.limits, intake, ingest_keys=keys, now=self.now)
+        self.registry.register(TallyCollector(self.engine, rates=self._reader.chances, judges=names))
+        log: AppendLog = self._kafka.log if self._kafka is not None else self.log
+        ingest = asgi_app(log, self.settings.limits, intake, ingest_keys=keys, now=self.now)
         console = console_app(
             self.engine,
             replace(self.settings.console, collector_url=_url(self._sockets[0], self._tls)),
@@ -179,7 +223,7 @@ class Monitor:
 
     def start(self) -> Addresses:
         """Start every thread; return once all listeners answer."""
-        loops = ((self.pipeline.run, "pipeline"), (self.scorer.run, "scorer"))
+        loops = ((self._reader.run, "pipeline"), (self.scorer.run, "scorer"))
         for loop, name in loops:
             thread = threading.Thread(target=loop, args=(self._stop,), name=f"groundwatch-{name}", daemon=True)
             self._threads.append(thread)
@@ -321,6 +365,8 @@ def command(arguments: argparse.Namespace) -> int:
         if arguments.check:
             refuse_open_doors(settings)
             tls_of(settings.server)
+            if settings.kafka.bootstrap_servers:
+                require_kafka()
             emit({"configuration": "ok"}, arguments.json, lambda: "the configuration is good")
             return 0
         with explained(settings.server):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from groundwatch_collector.decision import DecideConfig
+from groundwatch_collector.kafka_settings import KafkaConfig
 from groundwatch_collector.limits import Limits
 from groundwatch_deploy.config import ConfigError, JudgeConfig, ServerConfig, build, read_file, refuse_unknown
 from groundwatch_review.candidates import CandidatePolicy
@@ -18,6 +19,7 @@ from groundwatch_review.console import ConsoleConfig
 class Settings:
     server: ServerConfig = field(default_factory=ServerConfig)
     limits: Limits = field(default_factory=Limits)
+    kafka: KafkaConfig = field(default_factory=KafkaConfig)
     decide: DecideConfig = field(default_factory=DecideConfig)
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
@@ -27,6 +29,7 @@ class Settings:
 SECTIONS: Mapping[str, type[Any]] = {
     "server": ServerConfig,
     "limits": Limits,
+    "kafka": KafkaConfig,
     "decide": DecideConfig,
     "judge": JudgeConfig,
     "console": ConsoleConfig,

@@ -91,11 +91,10 @@ class Monitor:
         pipelines = KafkaPipelines(
             self.config,
             SECRETS,
-            self.engine,
+            kafka_worker.opener(self.engine),
             decide or self.decide,
             traffic=TrafficMetrics(CollectorRegistry()),
             metrics=self.metrics,
-            salt=SALT,
             now=time.time,
         )
         self._thread = threading.Thread(target=pipelines.run, args=(self._stop,))

@@ -9,14 +9,19 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
+from sqlalchemy import Engine
 
 from groundwatch_collector.decision import DEFAULT_RATES, DecideConfig
-from groundwatch_collector.kafka_consumer import KafkaPipelines
+from groundwatch_collector.decision_store import Place
+from groundwatch_collector.kafka_consumer import KafkaPipelines, OpenPipeline
 from groundwatch_collector.kafka_metrics import KafkaMetrics
 from groundwatch_collector.kafka_settings import KafkaConfig, KafkaSecrets
+from groundwatch_collector.log_protocol import DecisionLog
+from groundwatch_collector.pipeline import Pipeline
 from groundwatch_collector.storage import open_engine
 from groundwatch_collector.traffic_metrics import TrafficMetrics
 
@@ -29,6 +34,17 @@ DECIDE = DecideConfig(
 )
 
 
+def opener(engine: Engine) -> OpenPipeline:
+    """Pipelines that write to *engine*."""
+
+    def open_pipeline(
+        log: DecisionLog, config: DecideConfig, metrics: TrafficMetrics, *, now: Callable[[], float], place: Place
+    ) -> Pipeline:
+        return Pipeline(log, engine, config, metrics, salt=SALT, now=now, place=place)
+
+    return open_pipeline
+
+
 def main() -> None:
     settings, url, path = json.loads(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
     registry = CollectorRegistry()
@@ -36,11 +52,10 @@ def main() -> None:
     pipelines = KafkaPipelines(
         KafkaConfig(**settings),
         KafkaSecrets(),
-        engine,
+        opener(engine),
         DECIDE,
         traffic=TrafficMetrics(registry),
         metrics=KafkaMetrics(registry),
-        salt=SALT,
         now=time.time,
     )
     stop = threading.Event()
