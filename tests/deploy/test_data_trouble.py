@@ -85,4 +85,5 @@ def test_a_locked_database_does_not_hold_up_a_stop(tmp_path, caplog):
         monitor.stop(seconds=0.5)
         assert time.monotonic() - began < 5  # the scorer would wait 30 seconds for the lock
         other.execute("ROLLBACK")
-    assert "stopped without waiting longer for groundwatch-scorer" in caplog.text
+    (said,) = [record.getMessage() for record in caplog.records if "stopped without waiting" in record.getMessage()]
+    assert "groundwatch-scorer" in said  # the pipeline may be late as well
