@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
 from groundwatch_collector.sampling import SPACE
 from groundwatch_collector.storage import add_to_tally
@@ -53,7 +53,8 @@ def shed(connection: Connection, limit: int, bucket_seconds: int) -> Shed:
 
     Only traces that no judge has in hand and that count in the estimate. 0: no bound.
     """
-    if limit <= 0 or _count(connection) <= limit:
+    # The first count reads an index alone; the second, of those that count in the estimate, reads their rows.
+    if limit <= 0 or _count(connection, _WAITING) <= limit or _count(connection, _IN_QUEUE) <= limit:
         return Shed()
     stay, found = keep_below(_waiting(connection), limit - limit // 8)
     if found.dropped:
@@ -78,11 +79,12 @@ def shed_between(connection: Connection, since: float, until: float) -> int:
     return int(connection.scalar(query) or 0)
 
 
-_IN_QUEUE = and_(sampled_traces.c.state == "waiting", sampled_traces.c.family == "fast")
+_WAITING = sampled_traces.c.state == "waiting"
+_IN_QUEUE = and_(_WAITING, sampled_traces.c.family == "fast")
 
 
-def _count(connection: Connection) -> int:
-    return int(connection.scalar(select(func.count()).select_from(sampled_traces).where(_IN_QUEUE)) or 0)
+def _count(connection: Connection, where: ColumnElement[bool]) -> int:
+    return int(connection.scalar(select(func.count()).select_from(sampled_traces).where(where)) or 0)
 
 
 def _waiting(connection: Connection) -> list[Waiting]:

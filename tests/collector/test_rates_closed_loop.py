@@ -34,3 +34,17 @@ def test_the_estimate_is_unbiased_and_the_raw_mean_is_not(days):
 def test_the_interval_covers_the_truth(days):
     found = summary(days)
     assert found.covered >= 0.94 - 2 * found.covered_se
+
+
+def test_ten_times_the_traffic_before_a_slow_judge_leaves_the_estimate_honest():
+    """Two hours of it on the second day; the queue is shed, the budget of the day is not passed."""
+    loops = [
+        Loop(traffic_a_day=6_000, judged_a_day=BUDGET, seed=seed, days=3, epoch=600, overload=True)
+        for seed in range(8)
+    ]
+    days = [day for loop in loops for day in loop.run().days]
+    found = summary(days)
+    assert sum(loop.shed for loop in loops) > 100
+    assert found.budget_max <= BUDGET * 1.02
+    assert abs(found.bias_pp) <= 3 * found.bias_se_pp
+    assert found.covered >= 0.94 - 2 * found.covered_se

@@ -2,7 +2,8 @@
 
 Only the traffic and the verdicts are made: a daily wave of volume, a weekly wave of the failure rate, two incidents
 of three hours at four times the odds, and a change of the mix half way. Trace ids are sequential, the hardest for a
-hash.
+hash. Every tenth trace is delivered twice. On request, traffic is ten times as much for two hours of every third day,
+before a judge that can do twice the day's mean and a queue that holds an hour of that.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
 from groundwatch_alerts.estimator import StratumSums, estimate
 from groundwatch_collector import rates, sampling
+from groundwatch_collector.shedding import Waiting, keep_below
 
 DAY = rates.DAY
 START = 1_780_012_800  # a midnight (UTC)
@@ -81,6 +84,13 @@ def _sums(name: str, traffic: float, a: float, b: float, c: float, judged: float
     return StratumSums(name, traffic, a, b, c, int(judged), int(failed))
 
 
+class Queued(NamedTuple):
+    trace: Waiting
+    chance: float
+    wrong: bool
+    windows: tuple[Window, ...]
+
+
 @dataclass
 class Month:
     days: list[Window]
@@ -91,18 +101,31 @@ class Loop:
     """One run. Everything that is judged is known two epochs later, as the product's planner sees it."""
 
     def __init__(
-        self, *, traffic_a_day: float, judged_a_day: float, seed: int, days: int = 28, epoch: int = 300
+        self,
+        *,
+        traffic_a_day: float,
+        judged_a_day: float,
+        seed: int,
+        days: int = 28,
+        epoch: int = 300,
+        overload: bool = False,
     ) -> None:
         self._rng = np.random.default_rng(seed)
         self._salt = f"salt {seed}".encode()
         self._traffic_a_day, self._judged_a_day = traffic_a_day, judged_a_day
         self._days, self._epoch_seconds = days, epoch
-        self._ids = 0
+        self._ids = self._last = 0
         self._counts: dict[int, dict[str, float]] = {}
         self._sampled: dict[int, int] = {}
         self._verdicts: dict[tuple[int, str], list[int]] = {}  # by day and stratum
         self._young: dict[tuple[int, str], list[int]] = {}  # by epoch and stratum: not known to the planner yet
         self._chosen_share = 0.0
+        self._overload = overload
+        self._capacity = 2 * judged_a_day * epoch / DAY if overload else math.inf  # judged in an epoch
+        self._limit = int(2 * judged_a_day / 24) if overload else 0
+        self._done = 0.0  # judging that may be done by now
+        self._queue: list[Queued] = []
+        self.shed = 0
 
     def run(self) -> Month:
         days = [Window() for _ in range(self._days)]
@@ -111,6 +134,9 @@ class Loop:
             table = self._plan(start)
             day = (start - START) // DAY
             self._epoch(start, table, (days[day], weeks[day // 7]))
+            self._judge()
+        self._capacity = math.inf
+        self._judge()
         return Month(days, weeks)
 
     def _plan(self, start: int) -> Mapping[str, float]:
@@ -146,6 +172,8 @@ class Loop:
 
     def _epoch(self, start: int, table: Mapping[str, float], windows: tuple[Window, ...]) -> None:
         wave = 1 + 0.6 * math.sin(2 * math.pi * (start % DAY) / DAY)
+        if self._overload and (start - START) // DAY % 3 == 1 and 36_000 <= start % DAY < 43_200:
+            wave *= 10
         count = int(self._rng.poisson(self._traffic_a_day * self._epoch_seconds / DAY * wave))
         mix = SHIFTED if start - START >= self._days * DAY / 2 else SHARES
         kinds = self._rng.choice(len(STRATA), size=count, p=mix / mix.sum())
@@ -170,13 +198,37 @@ class Loop:
         for kind, wrong in zip(kinds.tolist(), failed.tolist(), strict=True):
             self._ids += 1
             name, probability, limit = limits[kind]
-            if sampling.u56(f"{self._ids:032x}", self._salt) < limit:
-                self._sampled[start] = self._sampled.get(start, 0) + 1
-                row = self._young.setdefault((start, name), [0, 0])
-                row[0] += 1
-                row[1] += wrong
-                for window in windows:
-                    window.add(name, probability, wrong)
+            for _ in range(2 if self._ids % 10 == 0 else 1):
+                number = sampling.u56(f"{self._ids:032x}", self._salt)
+                if number < limit and self._last != self._ids:  # the ledger's key: a trace counts once
+                    self._last = self._ids
+                    self._sampled[start] = self._sampled.get(start, 0) + 1
+                    trace = Waiting(str(self._ids), number, probability, name, start)
+                    self._queue.append(Queued(trace, probability, wrong, windows))
+                    self._shed()
+
+    def _shed(self) -> None:
+        if 0 < self._limit < len(self._queue):
+            stay, found = keep_below([entry.trace for entry in self._queue], self._limit - self._limit // 8)
+            kept = {trace.trace_id for trace in stay}
+            self._queue = [
+                entry._replace(chance=min(entry.chance, entry.trace.chance * found.threshold))
+                for entry in self._queue
+                if entry.trace.trace_id in kept
+            ]
+            self.shed += len(found.dropped)
+
+    def _judge(self) -> None:
+        """First come, first served, as much as the judge can do in an epoch."""
+        self._done = min(self._done, 1.0) + self._capacity
+        while self._queue and self._done >= 1:
+            self._done -= 1
+            trace, chance, wrong, windows = self._queue.pop(0)
+            row = self._young.setdefault((int(trace.started_at), trace.stratum), [0, 0])
+            row[0] += 1
+            row[1] += wrong
+            for window in windows:
+                window.add(trace.stratum, chance, wrong)
 
     def _failing(self, start: int) -> np.ndarray:
         day = (start - START) / DAY
