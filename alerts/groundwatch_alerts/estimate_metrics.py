@@ -194,7 +194,11 @@ class TallyCollector(Collector):
         return (app, version) if self._versions.admit((app, version)) else (app, OTHER)
 
     def _steady(self, name: str, key: Key, value: float) -> float:
-        """A sum of the same weights in another order may come out a rounding lower, which would read as a restart."""
+        """A sum of the same weights in another order may come out a rounding lower, which would read as a restart.
+
+        The order changes when retention merges steps of time. Ten digits hide it, also from one process to the next.
+        """
+        value = float(f"{value:.10g}")
         last = self._last.get((name, key), 0.0)
         if last * (1 - 1e-9) <= value < last:
             return last

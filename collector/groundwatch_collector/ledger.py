@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, Row, func, select
 
 from groundwatch_collector import otlp, tables
 from groundwatch_collector.decision_store import committed_position
@@ -14,6 +15,7 @@ from groundwatch_collector.spanlog import LogReader, LogRecord
 from groundwatch_collector.storage import reader
 
 _EXAMPLES = 20
+DEAD_LETTER = "dead_letter"  # in place of a verdict, in the rows that stand for removed ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def _compare(connection: Connection, last_seen: Mapping[str, int], damaged: int)
     tally = connection.execute(select(func.coalesce(func.sum(tables.traffic_tally.c.received), 0))).scalar_one()
     skipped = _states(row.reason for row in verdicts.values() if row.verdict == "skipped")
     traffic = len(verdicts) - sum(skipped.values())
-    return LedgerReport(
+    present = LedgerReport(
         received=len(verdicts.keys() | last_seen.keys()),
         judged=found.get("judged", 0),
         unscored=found.get("unscored", 0),
@@ -105,6 +107,39 @@ def _compare(connection: Connection, last_seen: Mapping[str, int], damaged: int)
         late=sum(1 for row in states.values() if row.family == "late"),
         lost_examples=tuple((vanished + unqueued)[:_EXAMPLES]),
     )
+    return _with_removed(present, list(connection.execute(select(tables.ledger_base))))
+
+
+def _with_removed(present: LedgerReport, base: Sequence[Row[Any]]) -> LedgerReport:
+    """Add the traces whose rows retention has removed."""
+    traces = [row for row in base if row.verdict != DEAD_LETTER]
+    traffic = sum(row.traces for row in traces if row.verdict != "skipped")
+
+    def of(**wanted: str) -> int:
+        return sum(row.traces for row in traces if all(getattr(row, k) == v for k, v in wanted.items()))
+
+    unqueued = of(verdict="sampled", state="")
+    ledger_traffic = present.ledger_traffic + traffic
+    return replace(
+        present,
+        received=present.received + sum(row.traces for row in traces),
+        judged=present.judged + of(state="judged"),
+        unscored=present.unscored + of(state="unscored"),
+        not_sampled=present.not_sampled + of(verdict="not_sampled"),
+        skipped=_added(present.skipped, {row.reason: of(verdict="skipped", reason=row.reason) for row in traces}),
+        lost=_added(present.lost, {"not_queued": unqueued}),
+        doubled=max(0, present.tally_received - ledger_traffic),
+        ledger_traffic=ledger_traffic,
+        dead_letters=_added(
+            present.dead_letters, {row.reason: row.traces for row in base if row.verdict == DEAD_LETTER}
+        ),
+        late=present.late + of(family="late"),
+    )
+
+
+def _added(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    keys = [*counts, *(key for key in more if key not in counts)]
+    return {key: total for key in keys if (total := counts.get(key, 0) + more.get(key, 0))}
 
 
 _LEDGER_COLUMNS = (tables.ledger.c.trace_id, tables.ledger.c.verdict, tables.ledger.c.reason)

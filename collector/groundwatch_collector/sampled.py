@@ -7,6 +7,9 @@ from typing import Literal
 
 from groundwatch_collector.ragtrace import RagTrace
 
+BLANK_PAYLOAD = "{}"
+"""In place of a trace whose text was removed because its time was over."""
+
 
 @dataclass(frozen=True, slots=True)
 class SampledTrace:

@@ -19,6 +19,14 @@ metadata = MetaData(
 """Every table of the product registers here; each package owns the tables that it writes."""
 
 
+_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    "secure_delete=ON",  # what is deleted or replaced is overwritten: the text of people must not stay in free pages
+)
+
+
 def open_engine(url: str, *, busy_timeout_seconds: float = 30.0) -> Engine:
     """Return an engine for *url*; SQLite gets WAL, full durability, enforced foreign keys and a busy timeout.
 
@@ -32,7 +40,9 @@ def open_engine(url: str, *, busy_timeout_seconds: float = 30.0) -> Engine:
     def _pragmas(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # SQLAlchemy's begin event below issues BEGIN itself
         cursor = connection.cursor()
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        if _pragma(cursor, "page_count") == 0:  # a new file: its freed pages can be given back without rewriting it
+            cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        for pragma in _PRAGMAS:
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
@@ -47,6 +57,30 @@ def open_engine(url: str, *, busy_timeout_seconds: float = 30.0) -> Engine:
 def reader(engine: Engine) -> Engine:
     """The same database for queries only: SQLite readers then never wait for a writer."""
     return engine.execution_options(read_only=True)
+
+
+def reclaim(engine: Engine, *, pages: int = 2_000) -> bool:
+    """Give freed pages of a SQLite file back, at most *pages* at a time, and empty its write-ahead log.
+
+    False when a reader still needed the log; it is then emptied another time. PostgreSQL does this by itself.
+    """
+    if engine.dialect.name != "sqlite":
+        return True
+    connection = engine.raw_connection()  # outside of a transaction: a checkpoint cannot be in one
+    try:
+        cursor = connection.cursor()
+        while _pragma(cursor, "freelist_count") > 0:
+            before = _pragma(cursor, "freelist_count")
+            cursor.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+            if _pragma(cursor, "freelist_count") >= before:
+                break  # a file from before incremental vacuum: its free pages are used again, not given back
+        return _pragma(cursor, "wal_checkpoint(TRUNCATE)") == 0
+    finally:
+        connection.close()
+
+
+def _pragma(cursor: Any, name: str) -> int:
+    return int(cursor.execute(f"PRAGMA {name}").fetchone()[0])
 
 
 def insert_ignore(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> int:

@@ -147,3 +147,13 @@ shed_tally = Table(
     Column("stratum", String(64), primary_key=True),
     Column("traces", Integer, nullable=False),  # that the hash chose and an overload took out of the queue
 )
+
+ledger_base = Table(
+    "ledger_base",
+    metadata,
+    Column("verdict", String(16), primary_key=True),  # of the ledger, or "dead_letter"
+    Column("reason", String(64), primary_key=True),
+    Column("state", String(16), primary_key=True),  # of the sampled trace; "" where it was not sampled
+    Column("family", String(8), primary_key=True),  # likewise
+    Column("traces", BigInteger, nullable=False),  # rows that retention removed, so that accounts still add up
+)

@@ -16,9 +16,7 @@ from groundwatch_collector.limits import Limits
 from groundwatch_collector.traffic_metrics import TrafficMetrics
 from groundwatch_deploy.config import ConfigError
 
-_FIRST_ANSWER_SECONDS = (
-    5.0  # until then senders hear 503; a broker that is away does not stop the start
-)
+_FIRST_ANSWER_SECONDS = 5.0  # until then senders hear 503; a broker that is away does not stop the start
 
 
 def require_kafka() -> None:

@@ -26,6 +26,7 @@ from groundwatch_collector.kafka_metrics import KafkaMetrics
 from groundwatch_collector.spanlog import SpanLog
 from groundwatch_collector.storage import metadata, open_engine
 from groundwatch_collector.traffic_metrics import TrafficMetrics
+from groundwatch_deploy.retention import RetentionMetrics
 from groundwatch_deploy.settings import SECTIONS
 from groundwatch_scorer.scorer_metrics import ScorerMetrics
 
@@ -142,6 +143,7 @@ def _registry(engine: Engine, log: SpanLog) -> CollectorRegistry:
     KafkaMetrics(registry)
     TrafficMetrics(registry)
     ScorerMetrics(registry)
+    RetentionMetrics(registry)
     registry.register(TallyCollector(engine))
     return registry
 

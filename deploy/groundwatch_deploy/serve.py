@@ -35,6 +35,7 @@ from groundwatch_deploy.cli import Misused, emit, say
 from groundwatch_deploy.config import ConfigError, JudgeConfig, Secret, Secrets, ServerConfig, load_secrets
 from groundwatch_deploy.data_trouble import explained
 from groundwatch_deploy.kafka_spans import KafkaSpans, require_kafka
+from groundwatch_deploy.retention import EVERY_POSITION, Retention, RetentionMetrics
 from groundwatch_deploy.servers import HttpServer, bind, is_loopback
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
@@ -134,6 +135,7 @@ class Monitor:
         self.judges = judges(self.settings.judge, self.secrets.llm_api_key, self.engine, self.now())
         self._reader = self._pipeline()
         self.scorer = self._scorer()
+        self.retention = self._retention()
         self._servers = self._http_servers()
 
     @property
@@ -196,6 +198,15 @@ class Monitor:
             now=self.now,
         )
 
+    def _retention(self) -> Retention:
+        return Retention(
+            self.engine,
+            self.settings.retention,
+            RetentionMetrics(self.registry),
+            now=self.now,
+            oldest_position=lambda: self._local.start_position if self._local is not None else EVERY_POSITION,
+        )
+
     def _http_servers(self) -> list[HttpServer | GrpcServer]:
         intake = IntakeMetrics(self.registry)
         keys = self.settings.server.keys
@@ -223,7 +234,7 @@ class Monitor:
 
     def start(self) -> Addresses:
         """Start every thread; return once all listeners answer."""
-        loops = ((self._reader.run, "pipeline"), (self.scorer.run, "scorer"))
+        loops = ((self._reader.run, "pipeline"), (self.scorer.run, "scorer"), (self.retention.run, "retention"))
         for loop, name in loops:
             thread = threading.Thread(target=loop, args=(self._stop,), name=f"groundwatch-{name}", daemon=True)
             self._threads.append(thread)

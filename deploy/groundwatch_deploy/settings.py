@@ -11,6 +11,7 @@ from groundwatch_collector.decision import DecideConfig
 from groundwatch_collector.kafka_settings import KafkaConfig
 from groundwatch_collector.limits import Limits
 from groundwatch_deploy.config import ConfigError, JudgeConfig, ServerConfig, build, read_file, refuse_unknown
+from groundwatch_deploy.retention import RetentionConfig
 from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.console import ConsoleConfig
 
@@ -24,6 +25,7 @@ class Settings:
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
     candidates: CandidatePolicy = field(default_factory=CandidatePolicy)
+    retention: RetentionConfig = field(default_factory=RetentionConfig)
 
 
 SECTIONS: Mapping[str, type[Any]] = {
@@ -34,6 +36,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "judge": JudgeConfig,
     "console": ConsoleConfig,
     "candidates": CandidatePolicy,
+    "retention": RetentionConfig,
 }
 
 

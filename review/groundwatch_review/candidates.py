@@ -19,6 +19,7 @@ import orjson
 from sqlalchemy import Connection, Engine, Row, select, update
 
 from groundwatch_collector.ragtrace import Document, RagTrace, from_json
+from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.storage import insert_ignore, reader
 from groundwatch_collector.tables import feedback as feedback_table
 from groundwatch_collector.tables import sampled_traces
@@ -410,7 +411,7 @@ def create(
 def _confirmed_failure(connection: Connection, trace_id: str) -> tuple[RagTrace, Mapping[str, Any]]:
     payload = connection.scalar(select(sampled_traces.c.payload).where(sampled_traces.c.trace_id == trace_id))
     review = connection.execute(select(reviews).where(reviews.c.trace_id == trace_id)).mappings().one_or_none()
-    if payload is None:
+    if payload in (None, BLANK_PAYLOAD):
         raise Refused("this trace was not sampled or its text is gone, so there is nothing to make a candidate of")
     if review is None or review["decision"] != "confirmed":
         raise Refused("no person confirmed that this answer failed; confirm it first")

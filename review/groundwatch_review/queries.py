@@ -27,6 +27,7 @@ from sqlalchemy import (
 
 from groundwatch_collector import ragtrace
 from groundwatch_collector.ragtrace import RagTrace
+from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.tables import feedback, ledger, sampled_traces, traffic_tally
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion
 from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
@@ -528,7 +529,7 @@ def trace(connection: Connection, trace_id: str) -> TraceRecord | None:
         epoch=row.epoch,
         adjusted_count=row.adjusted_count,
         family=row.family or "",
-        trace=None if row.payload is None else ragtrace.from_json(row.payload),
+        trace=None if row.payload in (None, BLANK_PAYLOAD) else ragtrace.from_json(row.payload),
         judgements=_judgements(connection, trace_id),
         feedback=_feedback(connection, trace_id),
         review=_review(connection, trace_id),
@@ -615,7 +616,8 @@ def review_queue(connection: Connection, app: str, limit: int) -> list[QueueItem
 def _needs_review(app: str) -> ColumnElement[bool]:
     worth = or_(judgements.c.label.in_(("fail", "unscored")), _has_feedback("negative"))
     finished = sampled_traces.c.state.in_(("judged", "unscored"))
-    return and_(ledger.c.app == app, finished, worth, reviews.c.trace_id.is_(None))
+    readable = sampled_traces.c.payload != BLANK_PAYLOAD
+    return and_(ledger.c.app == app, finished, worth, readable, reviews.c.trace_id.is_(None))
 
 
 def _queue_order(failed: Any, complained: Any, confidence: Any) -> Any:
