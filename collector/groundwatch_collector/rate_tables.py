@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 import orjson
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, delete, func, select
 
 from groundwatch_collector import rates, tables
 from groundwatch_collector.sampling import RateTable
@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 _KEPT = 512  # tables in memory; older ones are read again
 _HISTORY = rates.DAY + rates.RECENT
 LOOK_BACK = 28 * rates.DAY  # of verdicts
+KEPT_SECONDS = 30 * rates.DAY  # of tables, for traces that come late; the ledger has the chance of each trace itself
 
 
 class JudgedSource(Protocol):
@@ -147,7 +148,7 @@ class RatePlanner:
         Raises what the database raises; nothing is half done then.
         """
         start = self._config.epoch_start(now)
-        if start <= self._start:  # a clock that was set back plans nothing twice
+        if start == self._start:
             return None
         row = self._row(start) or self._write(start, now)
         sampled = self._sampled_today(now)
@@ -207,6 +208,7 @@ class RatePlanner:
         }
         with self._engine.begin() as connection:
             insert_ignore(connection, rate_tables, [values])
+            connection.execute(delete(rate_tables).where(rate_tables.c.start < start - KEPT_SECONDS))
         row = self._row(start)
         if row is None:
             raise RuntimeError(f"rate table {values['epoch']} was written and cannot be read")

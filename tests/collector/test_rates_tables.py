@@ -13,7 +13,7 @@ from sqlalchemy import Engine, insert, select, text
 from sqlalchemy.exc import OperationalError
 
 from groundwatch_collector import rates, tables
-from groundwatch_collector.rate_tables import NothingJudged, PlanConfig, RatePlanner
+from groundwatch_collector.rate_tables import KEPT_SECONDS, NothingJudged, PlanConfig, RatePlanner
 from groundwatch_collector.storage import metadata, open_engine
 from groundwatch_collector.strata import STRATA
 
@@ -160,12 +160,24 @@ def test_a_late_trace_has_its_epochs_table_else_the_nearest_older_else_the_first
     assert used(NOW + 3600) == 4  # a clock that is ahead
 
 
-def test_a_clock_that_is_set_back_plans_nothing(engine):
+def test_an_epoch_is_planned_once_also_when_the_clock_is_set_back(engine):
     made = planner(engine)
-    assert made.prepare(NOW - 3000) is None
     assert made.prepare(NOW + EPOCH) is not None
+    before = written(engine)
     assert made.prepare(NOW + EPOCH + 299) is None
+    assert made.prepare(NOW + 1) is not None
+    assert made.table(NOW + 5 * EPOCH).epoch == CONFIG.epoch_id(int(NOW))
+    assert made.prepare(NOW + EPOCH + 1) is not None
+    assert written(engine) == before
+
+
+def test_tables_are_kept_for_a_month(engine):
+    made = planner(engine)
+    made.prepare(NOW + KEPT_SECONDS)
     assert len(written(engine)) == 2
+    made.prepare(NOW + KEPT_SECONDS + EPOCH)
+    assert [row.start for row in written(engine)] == [NOW + KEPT_SECONDS, NOW + KEPT_SECONDS + EPOCH]
+    assert made.table(NOW).epoch == CONFIG.epoch_id(int(NOW + KEPT_SECONDS))
 
 
 def test_another_salt_other_cuts_or_other_strata_have_tables_of_their_own(engine):
