@@ -33,8 +33,10 @@ def open_engine(url: str, *, busy_timeout_seconds: float = 30.0) -> Engine:
     SQLite transactions begin IMMEDIATE, so that two writers wait for each other instead of failing half-way.
     """
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": busy_timeout_seconds, "check_same_thread": False})
+        return create_engine(url, pool_pre_ping=True, hide_parameters=True)
+    # hide_parameters: an error's text, which ends in the log, must not hold what users wrote.
+    options = {"timeout": busy_timeout_seconds, "check_same_thread": False}
+    engine = create_engine(url, connect_args=options, hide_parameters=True)
 
     @event.listens_for(engine, "connect")
     def _pragmas(connection: Any, _record: object) -> None:
