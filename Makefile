@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help demo serve test check bench clean venv-demo venv-test torture
+.PHONY: help demo serve test check bench clean venv-demo venv-test torture torture-kafka
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -29,6 +29,9 @@ bench: venv-test  ## measurements; never asserted
 
 torture: venv-test  ## kill -9 the monitor KILLS times under load
 	$(BIN)/python tests/harness/torture.py --kills $(or $(KILLS),20)
+
+torture-kafka: venv-test  ## kill -9 collectors on a Kafka topic KILLS times under load, and the broker after every tenth
+	$(BIN)/python tests/harness/kafka_torture.py --kills $(or $(KILLS),20)
 
 clean:  ## remove what was built
 	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -58,18 +58,25 @@ def report(engine: Engine, log: LogReader, limits: Limits | None = None) -> Ledg
         return _compare(connection, last_seen, sum(log.damage.values()))
 
 
+def compared(engine: Engine, seen: Mapping[str, bool]) -> LedgerReport:
+    """The same for a log that was read elsewhere: *seen* says of each trace in it whether it may be undecided yet."""
+    with reader(engine).begin() as connection:
+        return _compare(connection, {trace_id: int(waits) for trace_id, waits in seen.items()}, 0, low=1)
+
+
 def _traces_in(records: Iterable[LogRecord], limits: Limits) -> tuple[dict[str, int], int]:
     """Position of the last record of each trace, and of the last record read."""
     found: dict[str, int] = {}
     position = 0
     for record in records:
         position = record.position
-        for trace_id in _trace_ids(record, limits):
+        for trace_id in trace_ids_of(record, limits):
             found[trace_id] = position
     return found, position
 
 
-def _trace_ids(record: LogRecord, limits: Limits) -> set[str]:
+def trace_ids_of(record: LogRecord, limits: Limits) -> set[str]:
+    """The traces that *record* brought spans of."""
     if record.kind == "feedback":
         return set()
     try:
@@ -79,10 +86,12 @@ def _trace_ids(record: LogRecord, limits: Limits) -> set[str]:
     return {span.trace_id for span in decoded.spans}
 
 
-def _compare(connection: Connection, last_seen: Mapping[str, int], damaged: int) -> LedgerReport:
+def _compare(
+    connection: Connection, last_seen: Mapping[str, int], damaged: int, *, low: int | None = None
+) -> LedgerReport:
     verdicts = {row.trace_id: row for row in connection.execute(select(*_LEDGER_COLUMNS))}
     states = {row.trace_id: row for row in connection.execute(select(*_SAMPLED_COLUMNS))}
-    low = committed_position(connection)
+    low = committed_position(connection) if low is None else low
     absent = {trace_id: position for trace_id, position in last_seen.items() if trace_id not in verdicts}
     vanished = sorted(trace_id for trace_id, position in absent.items() if position < low)
     unqueued = sorted(t for t, row in verdicts.items() if row.verdict == "sampled" and t not in states)

@@ -6,13 +6,17 @@ import os
 from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry
+from sqlalchemy import Engine
 
+from groundwatch_collector import kafka_audit
 from groundwatch_collector.decision import DecideConfig
 from groundwatch_collector.kafka_consumer import KafkaPipelines, OpenPipeline
 from groundwatch_collector.kafka_metrics import KafkaMetrics
 from groundwatch_collector.kafka_producer import KafkaLog
-from groundwatch_collector.kafka_settings import KafkaConfig, KafkaMissing, KafkaSecrets, require_client
+from groundwatch_collector.kafka_settings import KafkaConfig, KafkaMissing, KafkaSecrets, reachable, require_client
+from groundwatch_collector.ledger import LedgerReport
 from groundwatch_collector.limits import Limits
+from groundwatch_collector.spanlog import LogError
 from groundwatch_collector.traffic_metrics import TrafficMetrics
 from groundwatch_deploy.config import ConfigError
 
@@ -24,6 +28,19 @@ def require_kafka() -> None:
     try:
         require_client()
     except KafkaMissing as error:
+        raise ConfigError(str(error)) from error
+
+
+def read_topic(
+    engine: Engine, config: KafkaConfig, limits: Limits, environ: Mapping[str, str] = os.environ
+) -> LedgerReport:
+    """The account of a deployment whose span log is a topic. Raises :class:`ConfigError` where it cannot be read."""
+    require_kafka()
+    if not reachable(config):
+        raise ConfigError(f"[kafka] bootstrap_servers: {config.bootstrap_servers} takes no connections")
+    try:
+        return kafka_audit.report(engine, config, KafkaSecrets.read(environ), limits)
+    except LogError as error:
         raise ConfigError(str(error)) from error
 
 

@@ -12,6 +12,7 @@ from groundwatch_collector.storage import open_engine, reader
 from groundwatch_deploy.cli import Failed, Misused, emit
 from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.data_trouble import explained
+from groundwatch_deploy.kafka_spans import read_topic
 from groundwatch_deploy.settings import Settings, load
 
 
@@ -22,13 +23,17 @@ def command(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         raise Misused(str(error)) from error
     folder = settings.server.data_directory
-    if not (folder / "spanlog").is_dir():
+    is_local = not settings.kafka.bootstrap_servers
+    if is_local and not (folder / "spanlog").is_dir():
         raise Misused(f"{folder}: no span log here; give the monitor's data directory with --data-dir")
     # Looked for first: opening a SQLite database that is not there would make an empty one.
     if not settings.server.database_url and not (folder / "groundwatch.db").exists():
         raise Misused(f"{folder}: no database here; `groundwatch serve` builds it again from the span log")
-    with explained(settings.server):
-        account = read_account(settings)
+    try:
+        with explained(settings.server):
+            account = read_account(settings)
+    except ConfigError as error:
+        raise Misused(str(error)) from error
     emit(as_dict(account), arguments.json, lambda: as_text(account))
     if not account.adds_up:
         raise Failed("the ledger does not add up")
@@ -40,6 +45,11 @@ def command(arguments: argparse.Namespace) -> int:
 def read_account(settings: Settings) -> LedgerReport:
     """Read the span log and the tables apart from each other; safe while the monitor runs."""
     engine = open_engine(settings.server.url)
+    if settings.kafka.bootstrap_servers:
+        try:
+            return read_topic(engine, settings.kafka, settings.limits)
+        finally:
+            engine.dispose()
     log = SpanLog.open_read_only(settings.server.data_directory / "spanlog")
     try:
         return report(reader(engine), log, settings.limits)

@@ -15,11 +15,12 @@ import httpx
 import kafka_broker
 import pytest
 import torture
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 
 from groundwatch_collector.decision import DecideConfig
 from groundwatch_collector.kafka_settings import KafkaConfig, KafkaMissing, KafkaSecrets, client_options
 from groundwatch_collector.tables import ledger, partition_positions, traffic_tally
+from groundwatch_deploy import ledger_report
 from groundwatch_deploy.config import ConfigError, ServerConfig
 from groundwatch_deploy.serve import Monitor
 from groundwatch_deploy.settings import Settings, load
@@ -74,6 +75,12 @@ def test_two_monitors_share_a_topic_and_a_database(broker, tmp_path):
         assert count(engine, select(func.count(partition_positions.c.owner.distinct()))) == 2
         with pytest.raises(ConfigError, match="Kafka topic"):
             assert monitors[0].log
+        account = ledger_report.read_account(monitors[0].settings)
+        assert (account.received, account.adds_up, dict(account.lost)) == (40, True, {})
+        with engine.begin() as connection:  # the audit reads the topic on its own: it misses what is not there
+            connection.execute(delete(ledger).where(ledger.c.trace_id == ids[7]))
+        account = ledger_report.read_account(monitors[0].settings)
+        assert dict(account.lost) == {"not_in_ledger": 1}
     gc.collect()
 
 
