@@ -8,6 +8,7 @@ import hashlib
 import http.server
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -56,7 +57,11 @@ def trace(number: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def echoing_model():
-    """A model server that refuses every call and repeats all of it in its error, as some gateways do."""
+    """A model server that refuses every call and repeats all of it in its error, as some gateways do.
+
+    Gives its address, and an event that is set once it has repeated the question and the key.
+    """
+    repeated = threading.Event()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
@@ -67,6 +72,8 @@ def echoing_model():
             self.send_header("content-type", "application/json")
             self.end_headers()
             self.wfile.write(body)
+            if QUERY.encode() in body and LLM_KEY.encode() in body:
+                repeated.set()
 
         def log_message(self, format, *args):
             pass
@@ -74,7 +81,7 @@ def echoing_model():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/v1"
+            yield f"http://127.0.0.1:{server.server_port}/v1", repeated
         finally:
             server.shutdown()
 
@@ -82,8 +89,8 @@ def echoing_model():
 class Served:
     """`groundwatch serve` in a process of its own, and all that it prints."""
 
-    def __init__(self, folder: Path, model_url: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, model_url: str, model_repeated: threading.Event) -> None:
+        self.folder, self.model_repeated = folder, model_repeated
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             grpc_port = probe.getsockname()[1]
@@ -114,9 +121,9 @@ class Served:
     def metrics(self) -> str:
         return httpx.get(f"{self.addresses['metrics']}/metrics").text
 
-    def wait(self, needle: str, seconds: float = 30) -> str:
+    def wait(self, pattern: str, seconds: float = 30) -> str:
         deadline = time.monotonic() + seconds
-        while needle not in (text := self.metrics() + (self.folder / "stderr").read_text()):
+        while not re.search(pattern, text := self.metrics() + (self.folder / "stderr").read_text()):
             assert time.monotonic() < deadline, text[-3000:]
             time.sleep(0.05)
         return text
@@ -130,8 +137,8 @@ class Served:
 
 @pytest.fixture
 def served(tmp_path):
-    with echoing_model() as model_url:
-        monitor = Served(tmp_path, model_url)
+    with echoing_model() as model:
+        monitor = Served(tmp_path, *model)
         yield monitor
         if monitor.process.poll() is None:
             monitor.process.kill()
@@ -170,8 +177,9 @@ def test_no_canary_is_said_whatever_comes_in(served):
             with pytest.raises(grpc.RpcError) as refused:
                 channel.unary_unary(EXPORT)(body, timeout=10, metadata=(("authorization", f"Bearer {key}"),))
             clean(str(refused.value.details()))
-    said = served.wait('groundwatch_project_requests_total{project="shop"} 2.0')
-    served.wait("rag_judged_total{")  # the model was asked by now, or is about to be
+    said = served.wait(r'groundwatch_project_requests_total\{project="shop"\} 2.0')
+    assert served.model_repeated.wait(30)
+    said += served.wait(r"groundwatch_judge_failures_total\{.*\} [1-9]")
     clean(said + served.metrics() + served.stop())
 
 
