@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 DAY = 86_400
@@ -145,15 +146,19 @@ def decayed(verdicts: Iterable[Verdicts], now: float) -> dict[str, tuple[float, 
     return sums
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Traffic:
     """Received traces by epoch start and stratum, of every whole epoch up to *until*."""
 
     until: int  # Unix seconds, the end of the last epoch that is known
     epochs: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
+    @cached_property
+    def totals(self) -> Mapping[int, float]:
+        return {at: sum(counts.values()) for at, counts in self.epochs.items()}
+
     def between(self, start: float, end: float) -> float:
-        return sum(sum(counts.values()) for at, counts in self.epochs.items() if start <= at < end)
+        return sum(count for at, count in self.totals.items() if start <= at < end)
 
     def by_stratum(self, start: float, end: float) -> dict[str, float]:
         found: dict[str, float] = {}

@@ -157,8 +157,8 @@ class Loop:
         return made.rates
 
     def _known_traffic(self, until: int) -> dict[int, dict[str, float]]:
-        for old in [at for at in self._counts if at < until - DAY - rates.RECENT]:
-            del self._counts[old]
+        while (oldest := next(iter(self._counts), until)) < until - DAY - rates.RECENT:
+            del self._counts[oldest]
         return {at: counts for at, counts in self._counts.items() if at < until}
 
     def _known_verdicts(self, until: int) -> list[rates.Verdicts]:
