@@ -26,11 +26,14 @@ _NEGATIVE_WORDS = """
     👎 踩 点踩 差 差评 没用 无用 没有帮助 错误 不正确 不满意 未解决 否 投诉
 """
 # The event itself says that the answer did not help, whatever label comes with it.
-_NEGATIVE_EVENT_WORDS = "handoff handover escalation escalated complaint 转人工 投诉"
+_NEGATIVE_EVENT_WORDS = """
+    handoff handover hand_off human_handoff transfer_to_human escalation escalated complaint
+    转人工 转接人工 转接客服 人工客服 人工 投诉
+"""
 _POSITIVE = frozenset(_POSITIVE_WORDS.split())
 _NEGATIVE = frozenset(_NEGATIVE_WORDS.split())
 _NEGATIVE_EVENTS = frozenset(_NEGATIVE_EVENT_WORDS.split())
-_FIVE_POINT_NAMES = ("rating", "star", "csat", "评分", "星")
+_FIVE_POINT_NAMES = ("rating", "star", "csat", "评分", "打分", "星", "满意度")
 
 
 def read(body: bytes, received_at: float) -> Feedback:

@@ -12,17 +12,20 @@ from typing import Any
 
 import orjson
 
+from groundwatch_collector.feedback_access import FeedbackAccess
 from groundwatch_collector.limits import Limits, Reason, Rejected
 from groundwatch_collector.otlp_json import parse_json
 from groundwatch_collector.span_intake import Intake
 
 _TEXT_CHARS = {"name": 64, "label": 64, "by": 64, "id": 64, "comment": 16_384}
-_KEYS = ("trace_id", "name", "score", "label", "comment", "by", "id", "sentiment")
+_KEYS = ("trace_id", "name", "score", "label", "comment", "by", "id", "sentiment", "token")
 _SENTIMENTS = ("positive", "negative", "neutral")
 _TRACE_ID = re.compile(r"[0-9a-fA-F]{32}")
 
 
-def read_feedback(body: bytes, limits: Limits, project: str = "") -> tuple[str, bytes]:
+def read_feedback(
+    body: bytes, limits: Limits, project: str = "", access: FeedbackAccess | None = None
+) -> tuple[str, bytes]:
     """The feedback's id and its canonical JSON. Raises :class:`Rejected` naming the key that is wrong.
 
     Without an id of its own, feedback of the same name by the same subject on the same trace is one feedback.
@@ -36,6 +39,8 @@ def read_feedback(body: bytes, limits: Limits, project: str = "") -> tuple[str, 
     record |= {key: _text(raw.get(key), key, intake) for key in _TEXT_CHARS}
     if not record["name"]:
         raise _bad('name: missing, accepted: what kind of feedback it is, for example "thumbs"')
+    if access is not None:
+        record["by"] = access.subject(record["trace_id"], record["by"], raw.get("token"))
     record["score"] = _score(raw.get("score"))
     record["id"] = record["id"] or derived_id(record["trace_id"], record["name"], record["by"])
     if raw.get("sentiment") is not None:

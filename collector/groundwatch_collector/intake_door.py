@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from groundwatch_collector.feedback_access import FeedbackAccess
 from groundwatch_collector.feedback_intake import read_feedback
 from groundwatch_collector.intake_body import Held, InFlight, unpack
 from groundwatch_collector.intake_keys import IngestKeys
@@ -46,8 +47,11 @@ class IntakeDoor:
         metrics: IntakeMetrics,
         keys: IngestKeys,
         now: Callable[[], float] = time.time,
+        *,
+        feedback: FeedbackAccess | None = None,
     ) -> None:
         self.limits = limits
+        self.access = feedback or FeedbackAccess()
         self.in_flight = InFlight(limits.max_concurrent_bytes, metrics.bytes_in_flight.set)
         self._log = log
         self._metrics = metrics
@@ -100,7 +104,7 @@ class IntakeDoor:
 
     async def feedback(self, body: bytes, *, project: str, started: float) -> str:
         """Return the feedback's id once it is durable."""
-        feedback_id, record = read_feedback(body, self.limits, project)
+        feedback_id, record = read_feedback(body, self.limits, project, self.access)
         await self._keep("feedback", record)
         self._metrics.accepted("feedback", "json", len(body), time.perf_counter() - started)
         self._metrics.project(project)

@@ -14,6 +14,7 @@ import orjson
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from groundwatch_collector.feedback_access import FeedbackAccess
 from groundwatch_collector.intake_body import Held, Incoming, Receive, read_body, unpack
 from groundwatch_collector.intake_door import IntakeDoor, TracesTaken
 from groundwatch_collector.intake_keys import IngestKeys
@@ -38,7 +39,7 @@ _WELCOME = (
     b"GET  /readyz       can it keep what it is sent\n"
 )
 # google.rpc.Code for each HTTP status that is used here.
-_RPC_CODES = {400: 3, 401: 16, 404: 5, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 503: 14}
+_RPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 503: 14}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,11 @@ def asgi_app(
     metrics: IntakeMetrics,
     *,
     ingest_keys: Sequence[str] = (),
+    feedback: FeedbackAccess | None = None,
     now: Callable[[], float] = time.time,
 ) -> Receiver:
     """The ASGI application. *ingest_keys*: ``PROJECT:SHA256`` of accepted bearer keys; empty: none is asked for."""
-    return Receiver(IntakeDoor(log, limits, metrics, IngestKeys(ingest_keys), now))
+    return Receiver(IntakeDoor(log, limits, metrics, IngestKeys(ingest_keys), now, feedback=feedback))
 
 
 class Receiver:
@@ -78,8 +80,14 @@ class Receiver:
 
     async def _answer(self, scope: Scope, receive: Incoming) -> Answer:
         headers: Headers = dict(scope["headers"])
+        answer = await self._answer_to(scope["method"], scope["path"], headers, receive)
+        if scope["path"] == _FEEDBACK:
+            answer.headers.update(self.door.access.headers_for(_origin(headers)))
+        return answer
+
+    async def _answer_to(self, method: str, path: str, headers: Headers, receive: Incoming) -> Answer:
         try:
-            return await self._route(scope["method"], scope["path"], headers, receive)
+            return await self._route(method, path, headers, receive)
         except Rejected as rejected:
             self.door.note(rejected)
             # Who asks before sending (Expect) need not send; who was too slow has had its time.
@@ -88,9 +96,13 @@ class Receiver:
             return _refusal(rejected, headers)
 
     async def _route(self, method: str, path: str, headers: Headers, receive: Receive) -> Answer:
-        if path in ("/v1/traces", "/v1/feedback"):
+        if method == "OPTIONS" and path == _FEEDBACK:
+            allowed = self.door.access.preflight(_origin(headers))
+            if allowed is not None:
+                return Answer(204, headers=allowed)
+        if path in ("/v1/traces", _FEEDBACK):
             _check_method(method, path, ("POST",))
-            project = self.door.project_of(headers.get(b"authorization", b""))
+            project = self._project(path, headers)
             with self.door.in_flight.hold() as held:
                 take = self._traces if path == "/v1/traces" else self._feedback
                 return await take(headers, receive, held, project)
@@ -102,6 +114,11 @@ class Receiver:
                 Reason.WRONG_SIGNAL, f"{path}: only traces are taken here, at /v1/traces; turn this exporter off", 404
             )
         raise Rejected(Reason.NOT_FOUND, f"no such path; accepted: {', '.join(_PATHS)}", 404)
+
+    def _project(self, path: str, headers: Headers) -> str:
+        """Whose key the request bears. Feedback with a token needs no key: a browser has none."""
+        given = headers.get(b"authorization", b"")
+        return "" if path == _FEEDBACK and self.door.access.by_token and not given else self.door.project_of(given)
 
     def _ready(self) -> Answer:
         trouble = self.door.trouble
@@ -134,7 +151,8 @@ class Receiver:
         return await read_body(receive, declared.decode("latin-1") if declared else None, most, self._limits, held)
 
 
-_PATHS = ("/v1/traces", "/v1/feedback", "/healthz", "/readyz")
+_FEEDBACK = "/v1/feedback"
+_PATHS = ("/v1/traces", _FEEDBACK, "/healthz", "/readyz")
 
 
 def _check_method(method: str, path: str, accepted: tuple[str, ...]) -> None:
@@ -144,6 +162,10 @@ def _check_method(method: str, path: str, accepted: tuple[str, ...]) -> None:
         raise Rejected(
             Reason.METHOD_NOT_ALLOWED, f"{path}: found {method}, accepted: {names}{hint}", 405, {"allow": names}
         )
+
+
+def _origin(headers: Headers) -> str:
+    return headers.get(b"origin", b"").decode("latin-1")
 
 
 def _content_type(headers: Headers) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, insert, select
 
-from groundwatch_collector import settling_tables, tables
+from groundwatch_collector import sampling, settling_tables, tables
 from groundwatch_collector.strata import STRATA
 
 STEP = 300
@@ -61,6 +61,18 @@ def final(decided: Standing, offers: Iterable[Standing]) -> Standing:
     """Where a trace ends: in the foremost stratum that it was in, at the largest chance that it was offered."""
     every = [decided, *offers]
     return Standing(min((s.stratum for s in every), key=_order), max(s.probability for s in every))
+
+
+def chance_of_being_judged(u56: int, at_decision: float | None, offers: Iterable[Standing]) -> float | None:
+    """The largest chance that a risen trace was offered; None where no draw chose it.
+
+    *at_decision*: the chance with which the decision's draw has it in the queue; None where it has not. Shedding may
+    have lowered that chance, and the number of a trace that it took out lies above it.
+    """
+    offered_at_most = max(standing.probability for standing in offers)
+    if at_decision is not None:
+        return max(at_decision, offered_at_most)
+    return offered_at_most if sampling.included(u56, offered_at_most) else None
 
 
 def _order(stratum: str) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from groundwatch import feedback_signing
 from groundwatch_collector.intake_keys import parse_ingest_keys
 
 T = TypeVar("T")
@@ -169,6 +170,15 @@ class Secrets:
     sampling_salt: Secret
     candidate_key: Secret
     llm_api_key: Secret = field(default=Secret(b""))
+    feedback_key: Secret = field(default=Secret(b""))  # as it is configured: one key, or several with commas
+
+    @property
+    def feedback_keys(self) -> tuple[bytes, ...]:
+        """What feedback tokens are checked with. Raises :class:`ConfigError` for a key that could be guessed."""
+        try:
+            return feedback_signing.keys_of(self.feedback_key.value.decode("utf-8", "replace"))
+        except ValueError as error:
+            raise ConfigError(f"environment variable GROUNDWATCH_FEEDBACK_KEY: {error}") from error
 
 
 def load_secrets(directory: Path, environ: Mapping[str, str] = os.environ) -> Secrets:
@@ -177,6 +187,7 @@ def load_secrets(directory: Path, environ: Mapping[str, str] = os.environ) -> Se
         sampling_salt=_key("GROUNDWATCH_SAMPLING_SALT", directory / "sampling.salt", environ),
         candidate_key=_key("GROUNDWATCH_CANDIDATE_KEY", directory / "candidate.key", environ),
         llm_api_key=Secret((environ.get("GROUNDWATCH_LLM_API_KEY") or environ.get("OPENAI_API_KEY") or "").encode()),
+        feedback_key=Secret(environ.get("GROUNDWATCH_FEEDBACK_KEY", "").encode("utf-8", "replace")),
     )
 
 

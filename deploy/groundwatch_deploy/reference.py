@@ -28,7 +28,7 @@ from groundwatch_collector.storage import metadata, open_engine
 from groundwatch_collector.traffic_metrics import TrafficMetrics
 from groundwatch_deploy.retention import RetentionMetrics
 from groundwatch_deploy.settings import SECTIONS
-from groundwatch_scorer.scorer_metrics import ScorerMetrics
+from groundwatch_scorer.scorer_metrics import ScorerMetrics, SettleMetrics
 
 CONFIGURATION_HEAD = """# Configuration
 
@@ -45,6 +45,7 @@ owner only, or come from the environment:
 | `GROUNDWATCH_CANDIDATE_KEY` | key of the HMAC that links a candidate to its trace, 32 to 128 hex digits |
 | `GROUNDWATCH_KAFKA_PASSWORD` | of `[kafka] sasl_username` |
 | `GROUNDWATCH_KAFKA_SSL_KEY_PASSWORD` | of `[kafka] ssl_keyfile`, when it is encrypted |
+| `GROUNDWATCH_FEEDBACK_KEY` | what the SDK signs [feedback](feedback.md) tokens with; empty: none is asked for |
 | `GROUNDWATCH_LLM_API_KEY` (or `OPENAI_API_KEY`) | key of the model that judges, when `[judge] llm_model` is set |
 
 The SDK is configured in the application: see [sdk](sdk.md).
@@ -143,8 +144,10 @@ def _registry(engine: Engine, log: SpanLog) -> CollectorRegistry:
     KafkaMetrics(registry)
     TrafficMetrics(registry)
     ScorerMetrics(registry)
+    SettleMetrics(registry)
     RetentionMetrics(registry)
     registry.register(TallyCollector(engine))
+    registry.register(TallyCollector(engine, family="settled"))
     return registry
 
 

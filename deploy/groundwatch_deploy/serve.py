@@ -21,6 +21,7 @@ from sqlalchemy import Engine, make_url
 from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_collector.decision import DecideConfig
 from groundwatch_collector.decision_store import Place
+from groundwatch_collector.feedback_access import FeedbackAccess
 from groundwatch_collector.intake_door import IntakeDoor
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.kafka_consumer import KafkaPipelines
@@ -46,8 +47,9 @@ from groundwatch_scorer import judgement_store, queue
 from groundwatch_scorer.judged_history import JudgedHistory
 from groundwatch_scorer.judgement import Judge
 from groundwatch_scorer.local_judge import LocalJudge
-from groundwatch_scorer.scorer_metrics import ScorerMetrics
-from groundwatch_scorer.worker import ScorerWorker
+from groundwatch_scorer.scorer_metrics import ScorerMetrics, SettleMetrics
+from groundwatch_scorer.settle import Settler
+from groundwatch_scorer.worker import ScorerWorker, annotator_kind
 
 if TYPE_CHECKING:
     from groundwatch_collector.grpc_intake import GrpcServer
@@ -135,6 +137,7 @@ class Monitor:
         self.judges = judges(self.settings.judge, self.secrets.llm_api_key, self.engine, self.now())
         self._reader = self._pipeline()
         self.scorer = self._scorer()
+        self.settler = self._settler()
         self.retention = self._retention()
         self._servers = self._http_servers()
 
@@ -185,6 +188,7 @@ class Monitor:
             limits=self.settings.limits,
             place=place,
             judged=JudgedHistory(self.engine, self.judges[0].identifier),
+            feedback=self.settings.feedback,
         )
 
     def _scorer(self) -> ScorerWorker:
@@ -197,6 +201,22 @@ class Monitor:
             batch=self.settings.judge.batch,
             now=self.now,
         )
+
+    def _settler(self) -> Settler:
+        return Settler(
+            self.engine,
+            [(judge.identifier, annotator_kind(judge)) for judge in self.judges],
+            SettleMetrics(self.registry),
+            horizon_seconds=self.settings.feedback.settle_after_seconds,
+            bucket_seconds=self.settings.decide.bucket_seconds,
+            now=self.now,
+        )
+
+    def _feedback_access(self) -> FeedbackAccess:
+        try:
+            return FeedbackAccess(self.secrets.feedback_keys, self.settings.feedback.allowed_origins)
+        except ValueError as error:
+            raise ConfigError(f"[feedback] {error}") from error
 
     def _retention(self) -> Retention:
         return Retention(
@@ -212,8 +232,13 @@ class Monitor:
         keys = self.settings.server.keys
         names = [judge.identifier for judge in self.judges]
         self.registry.register(TallyCollector(self.engine, rates=self._reader.chances, judges=names))
+        self.registry.register(
+            TallyCollector(self.engine, rates=self._reader.chances, judges=names, family="settled")
+        )
         log: AppendLog = self._kafka.log if self._kafka is not None else self.log
-        ingest = asgi_app(log, self.settings.limits, intake, ingest_keys=keys, now=self.now)
+        ingest = asgi_app(
+            log, self.settings.limits, intake, ingest_keys=keys, feedback=self._feedback_access(), now=self.now
+        )
         console = console_app(
             self.engine,
             replace(self.settings.console, collector_url=_url(self._sockets[0], self._tls)),
@@ -234,7 +259,12 @@ class Monitor:
 
     def start(self) -> Addresses:
         """Start every thread; return once all listeners answer."""
-        loops = ((self._reader.run, "pipeline"), (self.scorer.run, "scorer"), (self.retention.run, "retention"))
+        loops = (
+            (self._reader.run, "pipeline"),
+            (self.scorer.run, "scorer"),
+            (self.settler.run, "settler"),
+            (self.retention.run, "retention"),
+        )
         for loop, name in loops:
             thread = threading.Thread(target=loop, args=(self._stop,), name=f"groundwatch-{name}", daemon=True)
             self._threads.append(thread)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from groundwatch_collector.decision import DecideConfig
+from groundwatch_collector.feedback_policy import FeedbackPolicy
 from groundwatch_collector.kafka_settings import KafkaConfig
 from groundwatch_collector.limits import Limits
 from groundwatch_deploy.config import ConfigError, JudgeConfig, ServerConfig, build, read_file, refuse_unknown
@@ -22,6 +23,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     kafka: KafkaConfig = field(default_factory=KafkaConfig)
     decide: DecideConfig = field(default_factory=DecideConfig)
+    feedback: FeedbackPolicy = field(default_factory=FeedbackPolicy)
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
     candidates: CandidatePolicy = field(default_factory=CandidatePolicy)
@@ -33,6 +35,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "limits": Limits,
     "kafka": KafkaConfig,
     "decide": DecideConfig,
+    "feedback": FeedbackPolicy,
     "judge": JudgeConfig,
     "console": ConsoleConfig,
     "candidates": CandidatePolicy,

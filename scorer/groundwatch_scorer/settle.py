@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, and_, delete, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from groundwatch_collector import sampling
 from groundwatch_collector.ragtrace import COMPLETED
-from groundwatch_collector.settling import MARGIN_SECONDS, STEP, Standing, final
+from groundwatch_collector.settling import MARGIN_SECONDS, STEP, Standing, chance_of_being_judged, final
 from groundwatch_collector.settling_tables import late_offers, settled_traffic_tally, settling_tally
 from groundwatch_collector.storage import add_to_tally, reader
 from groundwatch_collector.tables import ledger, sampled_traces
@@ -56,17 +55,6 @@ class _Risen(NamedTuple):
     @property
     def ends_in(self) -> str:
         return final(Standing(self.row.from_stratum, self.row.decided_probability), self.offers).stratum
-
-    def chance(self, at_decision: float | None) -> float | None:
-        """The largest chance that it was offered; None where no draw chose it.
-
-        *at_decision*: the chance with which the decision's draw has it in the queue; None where it has not. Shedding
-        may have lowered that chance, and a trace that it took out lies above it.
-        """
-        offered = max(standing.probability for standing in self.offers)
-        if at_decision is not None:
-            return max(at_decision, offered)
-        return offered if sampling.included(self.row.u56, offered) else None
 
 
 class _Chosen(NamedTuple):
@@ -186,7 +174,8 @@ def _fast(drawn: Mapping[str, Any], risen: set[str], bucket_seconds: int) -> Ite
 def _late(risen: Sequence[_Risen], drawn: Mapping[str, Any]) -> Iterable[_Chosen]:
     for found in risen:
         row, before = found.row, drawn.get(found.row.trace_id)
-        chance = found.chance(before.inclusion_probability if before is not None else None)
+        at_decision = before.inclusion_probability if before is not None else None
+        chance = chance_of_being_judged(row.u56, at_decision, found.offers)
         if chance is not None:
             place = {"bucket_start": row.bucket_start, "app": row.app, "version": row.version}
             eligible = row.outcome in COMPLETED
