@@ -1,8 +1,9 @@
 """Notice questions of a kind that an application has not been asked before, in English and Chinese.
 
-Each question is compared with *leaders*: the first question of each kind. One that is near none becomes a leader and
-its kind counts as new until it was asked often enough or has become old. How near is near follows the budget: the
-share of traffic that may be called new. Labels depend on the order of arrival: they are stored, never recomputed.
+Each question is compared with *leaders*: the first question of each kind. One that is near none becomes a leader, and
+its kind counts as new until it was asked often enough or has become old. How far from everything known a kind must
+be to be called new follows from the budget that is left, a share of traffic: the scarcer it is, the farther. Labels
+depend on the order of arrival: they are stored, never recomputed.
 
 The state holds hashed features only, is bounded, and can be written down and read back.
 """
@@ -18,13 +19,11 @@ from typing import Any, Final
 
 from groundwatch_collector import question_features as features
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 _HEAVIEST = 40  # features of a question that look for near leaders
 _LEADER_KEYS = 96  # features that a leader keeps
 _VERIFIED = 3  # near leaders that are compared in full
 _DECAY_AT = 20_000  # questions after which old ones count half in the document frequencies
-_LOWEST, _HIGHEST = 0.08, 0.60  # bounds of the threshold
-_STEP = 0.002  # how fast the threshold follows the budget
 _IDF_POWER = 2  # each of two vectors is weighted by the inverse document frequency
 
 
@@ -37,12 +36,15 @@ class NoveltySettings:
     hits: int = 20  # a kind is new until it was asked this often ...
     seconds: float = 86_400.0  # ... or for this long
     leaders: int = 1_024  # kinds remembered for one application; the one not asked for longest goes first
+    nearness: float = 0.35  # cosine to its leader from which a question is of a known kind
     apps: int = 16  # applications with a memory of their own; further ones are never new
-    burst: int = 60  # questions above the budget that may be new in a row
+    burst: int = 60  # unused budget that is kept, in questions
 
     def __post_init__(self) -> None:
         if not 0.0 < self.budget <= 0.5:
             raise ValueError(f"novelty budget: found {self.budget}, accepted: above 0 and up to 0.5")
+        if not 0.0 < self.nearness < 1.0:
+            raise ValueError(f"novelty nearness: found {self.nearness}, accepted: between 0 and 1")
         for name in ("hits", "leaders", "apps", "burst"):
             if getattr(self, name) < 1:
                 raise ValueError(f"novelty {name}: found {getattr(self, name)}, accepted: 1 or more")
@@ -69,6 +71,7 @@ class _Leader:
     norm: float  # of its weights when it was last compared
     hits: int
     first_at: float
+    nearness: float  # to the nearest leader, when it was first asked
     new: bool  # False for good when it has been asked often enough, is old, or came during warm-up
 
 
@@ -78,7 +81,6 @@ class AppNovelty:
     def __init__(self, settings: NoveltySettings) -> None:
         self._settings = settings
         self.questions = 0
-        self.threshold = 0.30
         self._tokens = float(settings.burst)
         self._counted = 0.0  # questions in the document frequencies, old ones halved
         self._frequencies = array("d", bytes(8 * features.DIMENSIONS))
@@ -90,6 +92,16 @@ class AppNovelty:
     def leaders(self) -> int:
         return len(self._leaders)
 
+    @property
+    def threshold(self) -> float:
+        """A new kind is called so when the nearest known one was less near than this: all with a full budget."""
+        return self._settings.nearness * self._tokens / self._settings.burst
+
+    def nearness(self, text: str) -> float:
+        """Cosine to the nearest leader. Nothing is learnt from it."""
+        keys = features.keys(text)
+        return self._nearest(self._weights(keys))[1] if keys else 0.0
+
     def see(self, text: str, now: float) -> Sight:
         """Sort *text* in and say whether its kind is new."""
         keys = features.keys(text)
@@ -98,30 +110,23 @@ class AppNovelty:
         weights = self._weights(keys)
         self._learn(keys)
         number, nearness = self._nearest(weights)
-        first = number is None or nearness < self.threshold
-        leader = self._lead(weights, now) if first or number is None else self._hit(number, now)
+        first = number is None or nearness < self._settings.nearness
+        leader = self._lead(weights, nearness, now) if first or number is None else self._hit(number, now)
         warm = self.questions >= self._settings.warm_up
         self.questions += 1
         if not warm:
             leader.new = False
             return Sight(False, first, nearness)
-        self._follow_budget(leader.new)
-        return self._label(leader.new, first, nearness)
+        novel = self._afford(leader)
+        return Sight(novel, first, nearness, over_budget=leader.new and not novel)
 
-    def _label(self, new: bool, first: bool, nearness: float) -> Sight:
+    def _afford(self, leader: _Leader) -> bool:
         """A bucket of tokens makes the budget a bound, also when somebody sends nothing but noise."""
         self._tokens = min(float(self._settings.burst), self._tokens + self._settings.budget)
-        if not new:
-            return Sight(False, first, nearness)
-        if self._tokens < 1.0:
-            return Sight(False, first, nearness, over_budget=True)
+        if not leader.new or self._tokens < 1.0 or leader.nearness >= self.threshold:
+            return False
         self._tokens -= 1.0
-        return Sight(True, first, nearness)
-
-    def _follow_budget(self, new: bool) -> None:
-        """A little up for what is known, down for what is new: in the long run the share is the budget."""
-        moved = self.threshold + _STEP * (self._settings.budget - new)
-        self.threshold = min(_HIGHEST, max(_LOWEST, moved))
+        return True
 
     # Document frequencies: what most questions share says little.
 
@@ -184,10 +189,10 @@ class AppNovelty:
             leader.new = False
         return leader
 
-    def _lead(self, weights: dict[int, float], now: float) -> _Leader:
+    def _lead(self, weights: dict[int, float], nearness: float, now: float) -> _Leader:
         if len(self._leaders) >= self._settings.leaders:
             self._forget()
-        leader = _Leader(array("H", weights), math.sqrt(sum(weights.values())), 1, now, True)
+        leader = _Leader(array("H", weights), math.sqrt(sum(weights.values())), 1, now, nearness, True)
         self._insert(leader)
         return leader
 
@@ -209,11 +214,12 @@ class AppNovelty:
         return {
             "version": STATE_VERSION,
             "questions": self.questions,
-            "threshold": self.threshold,
             "tokens": self._tokens,
             "counted": self._counted,
             "frequencies": list(self._frequencies),
-            "leaders": [[x.hits, x.first_at, x.new, x.norm, list(x.keys)] for x in self._leaders.values()],
+            "leaders": [
+                [x.hits, x.first_at, x.nearness, x.new, x.norm, list(x.keys)] for x in self._leaders.values()
+            ],
         }
 
     @classmethod
@@ -222,15 +228,17 @@ class AppNovelty:
         if state["version"] != STATE_VERSION or len(state["frequencies"]) != features.DIMENSIONS:
             raise ValueError(f"novelty state: found version {state['version']}, accepted: {STATE_VERSION}")
         made = cls(settings)
-        made.questions, made.threshold = int(state["questions"]), float(state["threshold"])
+        made.questions = int(state["questions"])
         made._tokens = min(float(settings.burst), float(state["tokens"]))
         made._counted, made._frequencies = float(state["counted"]), array("d", state["frequencies"])
         if made._counted < 0 or min(made._frequencies) < 0:
             raise ValueError("novelty state: a negative count")
-        for hits, first_at, new, norm, keys in state["leaders"][-settings.leaders :]:
+        for hits, first_at, nearness, new, norm, keys in state["leaders"][-settings.leaders :]:
             if not all(0 <= key < features.KEYS for key in keys) or not norm > 0:
                 raise ValueError("novelty state: a leader that cannot be")
-            made._insert(_Leader(array("H", keys), float(norm), int(hits), float(first_at), bool(new)))
+            made._insert(
+                _Leader(array("H", keys), float(norm), int(hits), float(first_at), float(nearness), bool(new))
+            )
         return made
 
 

@@ -102,7 +102,7 @@ class TrafficMetrics:
         )
         self._novel_leaders = gauge("groundwatch_novel_leaders", "Kinds of question remembered.", "app")
         self._novel_threshold = gauge(
-            "groundwatch_novel_threshold", "Cosine below which a question begins a new kind.", "app"
+            "groundwatch_novel_threshold", "Cosine to all known kinds below which a new kind is called new.", "app"
         )
         self._decided = counter("groundwatch_decided_traces", "Traces in the ledger.", "verdict", "reason")
         self._dead_letters = counter("groundwatch_dead_letters", "Records that can never be read.", "reason")

@@ -135,8 +135,8 @@ def test_the_budget_is_a_bound_whatever_is_sent(seed, share):
     assert share < 0.9 or any(sight.over_budget for sight in sights)
 
 
-def test_the_threshold_follows_the_budget():
-    """Noise lowers it; nothing new lets it rise again."""
+def test_the_threshold_follows_the_budget_that_is_left():
+    """Noise lowers it; nothing new lets it rise again, and then a kind that is still new is called so."""
     memory = warm()
     at_first, rng = memory.threshold, random.Random(1)
     for _ in range(100):
@@ -144,8 +144,29 @@ def test_the_threshold_follows_the_budget():
     lowered = memory.threshold
     for number in range(400):
         memory.see(known(number), 0.0)
-    assert lowered < at_first
-    assert memory.threshold > lowered
+    assert lowered < 0.2 * at_first
+    assert memory.threshold == pytest.approx(at_first)
+
+
+def test_with_a_scarce_budget_only_the_farthest_are_called_new():
+    rng = random.Random(7)
+    memory = warm(dataclasses.replace(QUICK, nearness=0.9, burst=30, leaders=1000))
+    mixed = [f"{known(n)[: rng.randrange(30)]} {noise(rng)[: rng.randrange(10, 30)]}" for n in range(400)]
+    first = [sight for sight in (memory.see(text, 0.0) for text in mixed) if sight.first][100:]
+    called = [sight.nearness for sight in first if sight.novel]
+    held_back = [sight.nearness for sight in first if not sight.novel]
+    assert called
+    assert held_back
+    assert sum(called) / len(called) < sum(held_back) / len(held_back)
+
+
+def test_looking_learns_nothing():
+    memory = warm()
+    before = (memory.questions, memory.leaders, memory.threshold)
+    assert memory.nearness(known(0)) > 0.99
+    assert memory.nearness(NEW_QUESTION) < 0.3
+    assert memory.nearness("?!") == 0.0
+    assert (memory.questions, memory.leaders, memory.threshold) == before
 
 
 def test_the_kind_not_asked_for_longest_is_forgotten():
@@ -210,8 +231,8 @@ def test_the_state_holds_no_text():
         {"version": 99},
         {"frequencies": [0.0]},
         {"frequencies": [-1.0] * question_features.DIMENSIONS},
-        {"leaders": [[1, 0.0, True, 1.0, [question_features.KEYS]]]},
-        {"leaders": [[1, 0.0, True, 0.0, [1]]]},
+        {"leaders": [[1, 0.0, 0.1, True, 1.0, [question_features.KEYS]]]},
+        {"leaders": [[1, 0.0, 0.1, True, 0.0, [1]]]},
         {"leaders": [[1]]},
         {"questions": None},
     ],
@@ -223,7 +244,16 @@ def test_a_state_that_cannot_be_is_refused(change):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"budget": 0.0}, {"budget": 0.6}, {"hits": 0}, {"leaders": 0}, {"warm_up": -1}, {"seconds": -1.0}]
+    "changes",
+    [
+        {"budget": 0.0},
+        {"budget": 0.6},
+        {"hits": 0},
+        {"nearness": 1.0},
+        {"leaders": 0},
+        {"warm_up": -1},
+        {"seconds": -1.0},
+    ],
 )
 def test_settings_that_make_no_sense_are_refused(changes):
     with pytest.raises(ValueError, match="accepted"):
