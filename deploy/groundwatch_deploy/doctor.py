@@ -18,8 +18,10 @@ from groundwatch_deploy.doctor_network import (
     check_console,
     check_grpc,
     check_ingest,
+    check_kafka,
     check_metrics,
     tls_context,
+    trouble_connecting,
 )
 from groundwatch_deploy.findings import Finding, fail, ok, warn
 
@@ -78,7 +80,9 @@ def _own_machine(arguments: argparse.Namespace, context: ssl.SSLContext) -> Iter
         yield fail("configuration", str(error), "correct the file")
         return
     server = settings.server
-    running = here.is_running(server)
+    brokers = settings.kafka.bootstrap_servers
+    # Over Kafka there is no lock on this disk that would tell.
+    running = not trouble_connecting(_ingest_address(server)) if brokers else here.is_running(server)
     yield ok("monitor", f"{'runs' if running else 'does not run'} on {server.data_directory}")
     if running:
         if server.tls_certificate:
@@ -86,18 +90,24 @@ def _own_machine(arguments: argparse.Namespace, context: ssl.SSLContext) -> Iter
         yield from _running(server, context)
     else:
         yield warn("endpoint", "not asked: the monitor does not run", "start it with `groundwatch serve`")
+    if brokers:
+        yield check_kafka(brokers)
     key = os.environ.get("GROUNDWATCH_LLM_API_KEY") or os.environ.get("OPENAI_API_KEY") or ""
     yield from here.check_here(settings, key.encode(), running=running)
 
 
 def _running(server: Any, context: ssl.SSLContext) -> Iterator[Finding]:
     scheme = "https" if server.tls_certificate else "http"
-    ingest = f"{scheme}://{_host(server.ingest_host)}:{server.ingest_port}"
+    ingest = f"{scheme}://{_ingest_address(server)}"
     yield from check_ingest(IngestDoor(ingest, os.environ.get(KEY_VARIABLE, ""), context=context))
     if server.grpc_port:
         yield check_grpc(f"{scheme}://{_host(server.ingest_host)}:{server.grpc_port}")
     yield check_console(f"http://{_host(server.console_host)}:{server.console_port}")
     yield from check_metrics(f"http://{_host(server.metrics_host)}:{server.metrics_port}")
+
+
+def _ingest_address(server: Any) -> str:
+    return f"{_host(server.ingest_host)}:{server.ingest_port}"
 
 
 def _host(host: str) -> str:

@@ -55,7 +55,9 @@ def check_here(settings: Settings, api_key: bytes, *, running: bool) -> list[Fin
     server = settings.server
     if not server.data_directory.is_dir():
         return [fail("data directory", f"{server.data_directory} does not exist", f"give --data-dir, or {_START}")]
-    findings = [check_disk(server), check_retention(settings), *check_files(server), *check_database(server, running)]
+    over_kafka = bool(settings.kafka.bootstrap_servers)
+    findings = [check_topic_disk(server)] if over_kafka else [check_disk(server), check_retention(settings)]
+    findings += [*check_files(server), *check_database(server, has_log=not running and not over_kafka)]
     return [*findings, *check_judge(settings.judge, api_key)]
 
 
@@ -70,6 +72,14 @@ def check_disk(server: ServerConfig) -> Finding:
     if free < room:
         return warn("disk", found, "free space, or lower [server] log_max_bytes")
     return ok("disk", found)
+
+
+def check_topic_disk(server: ServerConfig) -> Finding:
+    """Over Kafka only the database and the keys are here."""
+    free = shutil.disk_usage(server.data_directory).free
+    if free < _GIB:
+        return fail("disk", f"{free / _GIB:.1f} GiB free", "free space: the database may not be written")
+    return ok("disk", f"{free / _GIB:.1f} GiB free; the spans are in Kafka, whose topic says how long")
 
 
 def check_retention(settings: Settings) -> Finding:
@@ -114,8 +124,8 @@ def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def check_database(server: ServerConfig, running: bool) -> Iterator[Finding]:
-    """Reachable, writable and migrated; and how far the pipeline is, where no monitor can be asked."""
+def check_database(server: ServerConfig, *, has_log: bool) -> Iterator[Finding]:
+    """Reachable, writable and migrated; and how far the pipeline is, where a log is here and no monitor to ask."""
     where = make_url(server.url)
     shown = where.render_as_string(hide_password=True)
     if where.get_backend_name() == "sqlite" and not Path(where.database or "").is_file():
@@ -124,7 +134,7 @@ def check_database(server: ServerConfig, running: bool) -> Iterator[Finding]:
     engine = open_engine(server.url, busy_timeout_seconds=5)
     try:
         yield _migrated(engine, shown)
-        if not running:
+        if has_log:
             yield from _stopped_log(engine, server)
     except SQLAlchemyError as error:
         # The driver's words only: a statement's parameters may be text of a trace.

@@ -21,6 +21,7 @@ TIMEOUT_SECONDS = 5.0
 SKEW_WARN_SECONDS = 2.0  # the Date header has whole seconds
 SKEW_FAIL_SECONDS = 60.0
 BACKLOG_WARN_BYTES = 64 * 1024 * 1024  # more than a few seconds of work
+BACKLOG_WARN_RECORDS = 10_000  # likewise, of a topic
 _PROTOBUF = {"Content-Type": "application/x-protobuf"}  # a body of no bytes is an empty OTLP request
 
 
@@ -151,14 +152,31 @@ def _clock(reply: Reply) -> Finding:
 
 def check_grpc(url: str) -> Finding:
     """Whether anything listens; the HTTP check has tried key and certificate already."""
-    place = urllib.parse.urlsplit(url)
+    trouble = trouble_connecting(url.partition("//")[2])
+    if trouble:
+        return fail("grpc", f"{url} does not answer: {trouble}", "look at what `groundwatch serve` said")
+    return ok("grpc", f"{url} takes connections")
+
+
+def check_kafka(bootstrap_servers: str) -> Finding:
+    """Whether one of the brokers listens."""
+    troubles = {}
+    for server in (part.strip() for part in bootstrap_servers.split(",")):
+        troubles[server] = trouble_connecting(server)
+        if not troubles[server]:
+            return ok("kafka", f"{server} takes connections")
+    found = "; ".join(f"{server}: {trouble}" for server, trouble in troubles.items())
+    return fail("kafka", f"no broker answers ({found})", "start the broker, or correct [kafka] bootstrap_servers")
+
+
+def trouble_connecting(address: str) -> str:
+    """Why ``HOST:PORT`` takes no connection; "" when it does."""
     try:
-        with socket.create_connection((place.hostname or "", place.port or 4317), TIMEOUT_SECONDS):
-            return ok("grpc", f"{url} takes connections")
-    except OSError as error:
-        return fail(
-            "grpc", f"{url} does not answer: {error.strerror or error}", "look at what `groundwatch serve` said"
-        )
+        place = urllib.parse.urlsplit(f"//{address}")
+        with socket.create_connection((place.hostname or "", place.port or 0), TIMEOUT_SECONDS):
+            return ""
+    except (OSError, ValueError) as error:
+        return str(getattr(error, "strerror", None) or error)
 
 
 def check_console(url: str) -> Finding:
@@ -172,13 +190,29 @@ def check_metrics(url: str) -> list[Finding]:
     except Unreachable as reason:
         return [fail("metrics", f"{url}/metrics does not answer: {reason}", "look at what `groundwatch serve` said")]
     values = _samples(reply.body.decode(errors="replace"))
-    if reply.status != 200 or "groundwatch_log_bytes" not in values:
+    over_kafka = "groundwatch_kafka_lag_records" in values and "groundwatch_log_bytes" not in values
+    if reply.status != 200 or not (over_kafka or "groundwatch_log_bytes" in values):
         return [fail("metrics", f"{url}/metrics answers {reply.status} without our metrics", "check the address")]
-    return [
-        ok("metrics", f"{url}/metrics answers with {len(values)} kinds of samples"),
-        _log(values),
-        _backlog(values),
-    ]
+    answers = ok("metrics", f"{url}/metrics answers with {len(values)} kinds of samples")
+    return [answers, *((_topic(values), _lag(values)) if over_kafka else (_log(values), _backlog(values)))]
+
+
+def _topic(values: Mapping[str, float]) -> Finding:
+    if values.get("groundwatch_kafka_in_trouble"):
+        return fail("span log", "the broker takes nothing at the moment", "look at the broker; /readyz says why")
+    lost = values.get("groundwatch_kafka_lost_records", 0)
+    if lost:
+        advice = "raise the topic's retention: the broker deleted them before they were decided"
+        return fail("span log", f"{lost:.0f} records of the topic are lost", advice)
+    return ok("span log", "the topic takes records")
+
+
+def _lag(values: Mapping[str, float]) -> Finding:
+    unread = values["groundwatch_kafka_lag_records"]
+    found = f"{unread:.0f} records of the topic are not read yet"
+    if unread > BACKLOG_WARN_RECORDS:
+        return warn("pipeline", found, "watch groundwatch_kafka_lag_records; if it grows, start another collector")
+    return ok("pipeline", found)
 
 
 def _log(values: Mapping[str, float]) -> Finding:

@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import shutil
+import socket
 import sqlite3
 import threading
 import time
@@ -259,6 +260,39 @@ def test_a_log_in_trouble_and_a_backlog_are_read_from_the_metrics():
     well = text.replace("trouble 1.0", "trouble 0.0").replace("1e+09", "0.0").replace(" 2.0", " 0.0")
     with answering(200, well.encode()) as url:
         assert [finding.status for finding in doctor_network.check_metrics(url)] == ["ok", "ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, ("ok", "ok")),
+        ({"groundwatch_kafka_in_trouble": 1}, ("fail", "ok")),
+        ({"groundwatch_kafka_lost_records_total": 3}, ("fail", "ok")),
+        ({"groundwatch_kafka_lag_records": 50_000}, ("ok", "warn")),
+    ],
+)
+def test_a_topic_in_trouble_and_its_lag_are_read_from_the_metrics(changed, expected):
+    names = ("in_trouble", "lost_records_total", "lag_records")
+    values = {f"groundwatch_kafka_{name}": 0 for name in names} | changed
+    text = "".join(f"{name} {float(value)}\n" for name, value in values.items())
+    with answering(200, text.encode()) as url:
+        found = {finding.check: finding.status for finding in doctor_network.check_metrics(url)}
+    assert (found["span log"], found["pipeline"]) == expected
+
+
+def test_over_kafka_the_broker_is_asked_for_and_no_log_is_missed(stopped, capsys, tmp_path):
+    shutil.rmtree(Path(stopped[1]) / "spanlog")
+    config = tmp_path / "groundwatch.toml"
+    unused = ["--ingest-port", "1"]  # nothing listens there: the monitor does not run
+    with socket.create_server(("127.0.0.1", 0)) as broker:
+        config.write_text(f'[kafka]\nbootstrap_servers = "127.0.0.1:1, 127.0.0.1:{broker.getsockname()[1]}"\n')
+        code, found, said = run(capsys, *stopped, *unused, "--config", str(config))
+    assert (code, found["kafka"]["status"]) == (0, "ok"), said
+    assert "span log" not in found
+    config.write_text('[kafka]\nbootstrap_servers = "127.0.0.1:1"\n')
+    code, found, _said = run(capsys, *stopped, *unused, "--config", str(config))
+    assert (code, found["kafka"]["status"]) == (1, "fail")
+    assert found["kafka"]["advice"] == "start the broker, or correct [kafka] bootstrap_servers"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,15 @@ def test_a_sender_without_a_good_certificate_is_refused_by_both_doors(guarded, a
         assert http.post(f"{addresses.ingest}/v1/traces", content=b"", headers=headers).status_code == 200
 
 
+def test_the_expired_certificate_has_no_other_fault(authority):
+    ca, pair = authority.pair.certificate, authority.sign("only-expired", expired=True)
+    command = ["openssl", "verify", "-purpose", "sslclient", "-CAfile", str(ca)]
+    now = subprocess.run([*command, str(pair.certificate)], capture_output=True, text=True, check=False)
+    assert "certificate has expired" in now.stdout + now.stderr
+    anytime = subprocess.run([*command, "-no_check_time", str(pair.certificate)], capture_output=True, check=False)
+    assert anytime.returncode == 0
+
+
 def test_a_certificate_alone_does_not_replace_the_key(guarded, authority):
     _monitor, addresses, _key = guarded
     with client(authority, authority.sign("keyless")) as http:
@@ -159,8 +169,6 @@ def test_an_old_protocol_is_refused(guarded, authority):
     ],
 )
 def test_files_that_cannot_be_used_stop_the_start(tmp_path, capsys, files, message):
-    import subprocess
-
     authority = Authority(tmp_path)
     authority.sign("server")
     other = authority.sign("other")
