@@ -34,6 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--days", type=int, default=28)
+    parser.add_argument("--epoch", type=int, default=300, help="seconds; longer ones are quicker to simulate")
     parser.add_argument("--cells", type=int, nargs="*", default=range(len(CELLS)), help="which rows of CELLS")
     arguments = parser.parse_args()
     print(HEAD, file=sys.stderr)
@@ -41,7 +42,14 @@ def main() -> None:
     for traffic, budget, overload in (CELLS[index] for index in arguments.cells):
         started = time.process_time()
         loops = [
-            Loop(traffic_a_day=traffic, judged_a_day=budget, seed=seed, days=arguments.days, overload=overload)
+            Loop(
+                traffic_a_day=traffic,
+                judged_a_day=budget,
+                seed=seed,
+                days=arguments.days,
+                epoch=arguments.epoch,
+                overload=overload,
+            )
             for seed in range(arguments.runs)
         ]
         months = [loop.run() for loop in loops]
@@ -60,7 +68,9 @@ def main() -> None:
                 "cpu_seconds": round(time.process_time() - started, 1),
             }
         )
-    print(json.dumps({"runs": arguments.runs, "days": arguments.days, "cells": found}))
+    print(
+        json.dumps({"runs": arguments.runs, "days": arguments.days, "epoch_seconds": arguments.epoch, "cells": found})
+    )
 
 
 if __name__ == "__main__":
