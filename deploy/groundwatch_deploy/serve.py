@@ -22,7 +22,6 @@ from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_collector.decision import DecideConfig
 from groundwatch_collector.decision_store import Place
 from groundwatch_collector.feedback_access import FeedbackAccess
-from groundwatch_collector.intake_door import IntakeDoor
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.kafka_consumer import KafkaPipelines
 from groundwatch_collector.log_protocol import AppendLog, DecisionLog
@@ -35,12 +34,13 @@ from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import Misused, emit, say
 from groundwatch_deploy.config import ConfigError, JudgeConfig, Secret, Secrets, ServerConfig, load_secrets
 from groundwatch_deploy.data_trouble import explained
+from groundwatch_deploy.grpc_door import grpc_server, require_grpc
 from groundwatch_deploy.kafka_spans import KafkaSpans, require_kafka
 from groundwatch_deploy.retention import EVERY_POSITION, Retention, RetentionMetrics
 from groundwatch_deploy.servers import HttpServer, bind, is_loopback
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
-from groundwatch_deploy.tls import Tls, tls_of
+from groundwatch_deploy.tls import tls_of
 from groundwatch_review.console import console_app
 from groundwatch_review.redaction import redact_text
 from groundwatch_scorer import judgement_store, queue
@@ -102,6 +102,7 @@ class Monitor:
     ) -> None:
         """Bind, open and migrate; nothing runs before `start`. *salt*: instead of the deployment's own secret."""
         refuse_open_doors(settings)
+        require_grpc(settings.server)
         self._tls = tls_of(settings.server)
         self.settings = settings
         self.now = now
@@ -302,24 +303,6 @@ class Monitor:
         self.stop()
 
 
-def grpc_server(door: IntakeDoor, server: ServerConfig, tls: Tls | None) -> GrpcServer:
-    """The gRPC door beside the HTTP one. Raises :class:`ConfigError` where the extra is not installed."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C core would write a line for each bad call or handshake
-    try:
-        from groundwatch_collector.grpc_intake import GrpcServer, ServerPems  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if error.name != "grpc":
-            raise
-        raise ConfigError(
-            '[server] grpc_port: grpcio is not installed; run: pip install "groundwatch[grpc]", or set it to 0'
-        ) from error
-    pems = None
-    if tls is not None:
-        client_ca = tls.client_ca.read_bytes() if tls.client_ca else None
-        pems = ServerPems(tls.certificate.read_bytes(), tls.key.read_bytes(), client_ca)
-    return GrpcServer(door, server.ingest_host, server.grpc_port, pems)
-
-
 def _warn_of_plain_keys(server: ServerConfig) -> None:
     if not is_loopback(server.ingest_host) and not server.tls_certificate:
         say(
@@ -405,6 +388,7 @@ def command(arguments: argparse.Namespace) -> int:
         )
         if arguments.check:
             refuse_open_doors(settings)
+            require_grpc(settings.server)
             tls_of(settings.server)
             if settings.kafka.bootstrap_servers:
                 require_kafka()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 
 import pytest
@@ -119,6 +120,17 @@ def test_what_users_asked_is_readable_to_the_owner_alone(capsys, tmp_path):
     run(capsys, "replay", "--data-dir", str(data), str(tmp_path / "traces.jsonl"))
     assert data.stat().st_mode & 0o777 == 0o700
     assert (data / "groundwatch.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_grpc_that_is_not_installed_is_said_at_the_check(capsys, tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "grpc" else find(name, *more)
+    )
+    (tmp_path / "groundwatch.toml").write_text("[server]\ngrpc_port = 4317\n")
+    code, _, err = run(capsys, "serve", "--check", "--config", str(tmp_path / "groundwatch.toml"))
+    assert code == 2
+    assert 'pip install "groundwatch[grpc]", or set it to 0' in err
 
 
 def test_a_new_key_opens_the_door_that_its_printed_line_configures(capsys, tmp_path):
