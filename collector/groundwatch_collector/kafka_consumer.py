@@ -118,10 +118,11 @@ class KafkaPipelines:
                 self._read_until(stop)
             except Exception as error:  # a stopped thread would lose more than a repeated round
                 self._failed("broker", error)
-                if time.monotonic() - started > _TELL_EVERY_SECONDS:
-                    pause = _FIRST_PAUSE_SECONDS
-                stop.wait(pause)
-                pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)
+            if time.monotonic() - started > _TELL_EVERY_SECONDS:
+                pause = _FIRST_PAUSE_SECONDS
+            gc.collect()  # a client that failed leaves sockets in reference cycles, with the error just forgotten
+            stop.wait(pause)
+            pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)
         self._rekeyer.close()
         self._again.close()
 
@@ -142,7 +143,6 @@ class KafkaPipelines:
             self._count_partitions()
             with contextlib.suppress(Exception):
                 consumer.close(autocommit=False, timeout_ms=_BROKER_MILLISECONDS)
-            gc.collect()  # its sockets of failed connections are in reference cycles
 
     def _consumer(self) -> Any:
         from kafka import KafkaConsumer  # noqa: PLC0415

@@ -185,14 +185,8 @@ class KafkaLog:
         """Start afresh: a producer that failed may hold batches whose fate is unknown."""
         self._drop_producer(0)
         self._fail_queued(LogFailed("away", self._trouble))
-        try:
-            if not reachable(self._config):
-                raise ConnectionError("no bootstrap server takes connections")
-            self._producer = open_producer(self._config, self._secrets)
-            if not self._producer.partitions_for(self._config.topic):
-                raise LookupError("the topic does not exist or has no partitions")
-        except Exception as error:
-            self._in_trouble(error)
+        if not self._found_the_broker():
+            gc.collect()  # a client that could not begin leaves its sockets in reference cycles
             with self._changed:
                 self._changed.wait_for(lambda: self._closing, _PROBE_SECONDS)
             return
@@ -201,6 +195,18 @@ class KafkaLog:
             self._metrics.in_trouble.set(0)
             self._changed.notify_all()
         logger.info("the Kafka broker answers; topic %s is written", self._config.topic)
+
+    def _found_the_broker(self) -> bool:
+        try:
+            if not reachable(self._config):
+                raise ConnectionError("no bootstrap server takes connections")
+            self._producer = open_producer(self._config, self._secrets)
+            if not self._producer.partitions_for(self._config.topic):
+                raise LookupError("the topic does not exist or has no partitions")
+        except Exception as error:
+            self._in_trouble(error)
+            return False
+        return True
 
     def _in_trouble(self, error: Exception) -> None:
         reason = f"the Kafka broker does not take messages: {type(error).__name__}"

@@ -7,6 +7,7 @@ import gc
 import json
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,7 +32,7 @@ from groundwatch_collector.decision import DEFAULT_RATES, DecideConfig
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.kafka_consumer import KafkaPipelines
 from groundwatch_collector.kafka_metrics import KafkaMetrics
-from groundwatch_collector.kafka_partition import Fenced, OwnedPlace, partition_of
+from groundwatch_collector.kafka_partition import Fenced, OwnedPlace, RangeReader, partition_of
 from groundwatch_collector.kafka_producer import KafkaLog
 from groundwatch_collector.kafka_settings import KafkaConfig, KafkaSecrets
 from groundwatch_collector.limits import Limits, Rejected
@@ -54,7 +55,7 @@ SECRETS = KafkaSecrets()
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[kafka_broker.Broker]:
-    made = kafka_broker.Broker()
+    made = kafka_broker.Broker(secure=bool(shutil.which("openssl")))
     try:
         made.start()
         yield made
@@ -524,3 +525,32 @@ def delete_before(world: Monitor, offset: int) -> None:
         admin.delete_records({TopicPartition(world.config.topic, 0): offset})
     finally:
         admin.close()
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes the broker's certificate")
+@pytest.mark.parametrize("password", [kafka_broker.PASSWORD, "wrong"])
+def test_a_broker_with_tls_and_a_password(broker, monitor, password, tmp_path, caplog):
+    world = monitor(partitions=1)
+    config = KafkaConfig(
+        bootstrap_servers=f"127.0.0.1:{broker.secure_port}",
+        topic=world.config.topic,
+        delivery_timeout_seconds=3.0,
+        security_protocol="SASL_SSL",
+        ssl_cafile=str(broker.certificate),
+        sasl_mechanism="PLAIN",
+        sasl_username=kafka_broker.USER,
+    )
+    metrics = KafkaMetrics(CollectorRegistry())
+    log = KafkaLog(config, KafkaSecrets(password=password), Limits(), metrics, now=time.time)
+    if password == kafka_broker.PASSWORD:
+        assert log.wait_ready(15)
+        log.append("otlp_protobuf", torture.body(some_traces(1, seed=15))).result(10)
+        again = RangeReader(config, KafkaSecrets(password=password), time.time)
+        assert len(again.read(0, 10)) == 1
+        again.close()
+    else:
+        assert not log.wait_ready(4)
+        until(lambda: "does not take messages" in log.trouble)
+        assert "wrong" not in caplog.text
+    log.close()
+    caplog.clear()  # records hold errors, and those the sockets of their client

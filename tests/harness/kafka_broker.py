@@ -31,10 +31,15 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 _PROPERTIES = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},{secure}CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={secure}PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL
+listener.name.secure.sasl.enabled.mechanisms=PLAIN
+listener.name.secure.plain.sasl.jaas.config={module} required user_{user}="{password}";
+listener.name.secure.ssl.keystore.type=PEM
+listener.name.secure.ssl.keystore.location={keystore}
 log.dirs={data}
 offsets.topic.num.partitions=4
 offsets.topic.replication.factor=1
@@ -46,6 +51,10 @@ auto.create.topics.enable=false
 log.retention.check.interval.ms=500
 log.initial.task.delay.ms=100
 """
+
+
+_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+USER, PASSWORD = "watcher", "hidden-word"  # of the secure listener
 
 
 def home() -> Path:
@@ -88,12 +97,23 @@ def fetch() -> Path:
 class Broker:
     """One broker with a folder of its own. `stop` and `kill` keep the data; `start` begins with it again."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, secure: bool = False) -> None:
+        """*secure*: with a second listener, SASL_SSL with PLAIN, and a certificate of its own (`certificate`)."""
         self.folder = Path(tempfile.mkdtemp(prefix="groundwatch-kafka-"))
-        self.port, self._controller = _free_port(), _free_port()
+        self.port, self.secure_port, self._controller = _free_port(), _free_port(), _free_port()
         self._classes = f"{fetch()}/*"
         self._properties = self.folder / "server.properties"
-        text = _PROPERTIES.format(port=self.port, controller=self._controller, data=self.folder / "data")
+        self.certificate = self.folder / "certificate.pem"
+        text = _PROPERTIES.format(
+            port=self.port,
+            secure=f"SECURE://127.0.0.1:{self.secure_port}," if secure else "",
+            controller=self._controller,
+            data=self.folder / "data",
+            module=_MODULE,
+            user=USER,
+            password=PASSWORD,
+            keystore=self._keystore() if secure else "none",
+        )
         self._properties.write_text(text)
         self._process: subprocess.Popen[bytes] | None = None
         self._java("kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAA", "-c", str(self._properties))
@@ -142,6 +162,14 @@ class Broker:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+    def _keystore(self) -> Path:
+        key, store = self.folder / "key.pem", self.folder / "keystore.pem"
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+        command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(self.certificate)]
+        subprocess.run(command, check=True, capture_output=True)
+        store.write_text(key.read_text() + self.certificate.read_text())
+        return store
 
     def _answers(self) -> bool:
         from kafka import KafkaConsumer
