@@ -438,6 +438,28 @@ def test_late_feedback_brings_a_trace_back_from_the_topic(monitor):
     assert partition_of(given.position) == partition_of(world.ledger()[ids[0]].first_position)
 
 
+def test_late_feedback_finds_a_trace_that_another_hash_put_on_another_partition(monitor):
+    world = monitor(partitions=2)
+    trace = next(t for t in some_traces(50, seed=16) if our_partition(t, 2) == 1)
+    producer = foreign_producer(world)
+    producer.send(world.config.topic, key=trace.encode(), value=torture.body([trace]), partition=0)
+    producer.close()
+    rates = dict.fromkeys(DEFAULT_RATES, 1e-9) | {"feedback_neg": 1.0}
+    world.start(DecideConfig(**{**vars(world.decide), "rates": rates}))
+    until(lambda: trace in world.ledger())
+    record = orjson.dumps({"trace_id": trace, "name": "thumbs", "score": -1.0, "id": "f1", "label": "", "by": "p"})
+    world.log.append("feedback", record).result(10)
+    until(lambda: len(world.rows(tables.sampled_traces)) == 1)
+    (given,) = world.rows(tables.feedback)
+    assert (partition_of(world.ledger()[trace].first_position), partition_of(given.position)) == (0, 1)
+
+
+def our_partition(trace: str, partitions: int) -> int:
+    from kafka.partitioner.default import murmur2
+
+    return int((murmur2(trace.encode()) & 0x7FFFFFFF) % partitions)
+
+
 def test_a_trace_larger_than_a_message_is_sent_in_parts(monitor):
     world = monitor(partitions=1, max_message_bytes=20_000)
     (trace,) = some_traces(1, seed=11)

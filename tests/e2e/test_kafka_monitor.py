@@ -39,10 +39,10 @@ def broker() -> Iterator[kafka_broker.Broker]:
         made.remove()
 
 
-def settings(folder: Path, kafka: KafkaConfig) -> Settings:
+def settings(folder: Path, kafka: KafkaConfig, database_url: str = "") -> Settings:
     server = ServerConfig(
         data_directory=folder,
-        database_url=f"sqlite:///{folder.parent / 'shared.db'}",
+        database_url=database_url,
         ingest_port=0,
         console_port=0,
         metrics_port=0,
@@ -51,12 +51,16 @@ def settings(folder: Path, kafka: KafkaConfig) -> Settings:
 
 
 @pytest.mark.service("kafka")
+@pytest.mark.service("postgresql")
+@pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_two_monitors_share_a_topic_and_a_database(broker, tmp_path):
+def test_two_monitors_share_a_topic_and_a_database(broker, new_database, tmp_path):
+    url = new_database("kafka")
     kafka = KafkaConfig(bootstrap_servers=broker.bootstrap, session_timeout_seconds=3.0, probe_seconds=0.1)
     with contextlib.ExitStack() as running:
         monitors = [
-            running.enter_context(Monitor(settings(tmp_path / name, kafka), salt=SALT)) for name in ("one", "two")
+            running.enter_context(Monitor(settings(tmp_path / name, kafka, url), salt=SALT))
+            for name in ("one", "two")
         ]
         addresses = [monitor.start() for monitor in monitors]
         until(lambda: [partitions(where.metrics) for where in addresses] == [1.0, 1.0])
