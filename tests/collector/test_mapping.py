@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundwatch import names
-from groundwatch_collector.mapping import to_ragtrace
+from groundwatch_collector.mapping import to_ragtrace, values
 from groundwatch_collector.ragtrace import Outcome, RagTrace, Usage, from_json, to_json
 from groundwatch_collector.spans import Span
 
@@ -33,6 +33,26 @@ def test_our_own_spans_are_read_exactly(make):
     assert trace.duration_seconds == pytest.approx(0.6)
     assert trace.sources["context"] == names.CONTEXT
     assert trace.flags == ()
+
+
+_ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 2**60),
+    st.floats(),
+    st.text(max_size=5),
+    st.sampled_from(["kb-1", "a\x00b", "\ud800", "文档", "__REDACTED__", "x" * 201, ""]),
+)
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(("id", "rank", "score", "content", "title", "cut"), _ODD)))
+def test_the_short_way_to_a_document_leads_where_the_long_one_does(entry):
+    short, long = values.Notes(), values.Notes()
+    read = values._document(entry, 3, short)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(values, "_plain", lambda _entry: None)
+        assert repr(read) == repr(values._document(entry, 3, long))
+    assert short == long
 
 
 def test_unknown_and_known_to_be_empty_are_different(make):

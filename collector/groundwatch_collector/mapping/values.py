@@ -22,6 +22,7 @@ MAX_SECONDS = 7 * 86_400.0  # of one request; a longer one is a clock that was n
 MAX_COST_USD = 10_000.0  # of one request
 HIDDEN = "__REDACTED__"  # OpenInference's placeholder: hidden, not text
 _TEXT_KEYS = ("content", "text", "page_content")
+_PLAIN_KEYS = {names.DOC_ID, names.DOC_RANK, names.DOC_SCORE, "content"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -170,7 +171,34 @@ def documents(value: object, notes: Notes) -> tuple[Document, ...] | None:
     return renumbered(tuple(document for document in read if document is not None), notes)
 
 
+def _plain(entry: object) -> Document | None:
+    """A document in which nothing is to be mended, as our SDK writes it, in a third of the time; None: look closer.
+
+    Most of what the pipeline does with a trace is to read its documents.
+    """
+    if type(entry) is not dict or not entry.keys() <= _PLAIN_KEYS:
+        return None
+    identifier, body = entry.get(names.DOC_ID), entry.get("content")
+    rank, score = entry.get(names.DOC_RANK), entry.get(names.DOC_SCORE)
+    if type(rank) is not int or not 0 < rank < MAX_COUNT:
+        return None
+    if score is not None and (type(score) is not float or not math.isfinite(score)):
+        return None
+    if type(identifier) is not str or not 0 < len(identifier) <= 200 or not _is_clean(identifier):
+        return None
+    if body is not None and (type(body) is not str or not _is_clean(body)):
+        return None
+    return Document(identifier, rank, score, body)
+
+
+def _is_clean(value: str) -> bool:
+    return "\x00" not in value and (value.isascii() or not _SURROGATE.search(value)) and value != HIDDEN
+
+
 def _document(entry: object, position: int, notes: Notes) -> Document | None:
+    plain = _plain(entry)
+    if plain is not None:
+        return plain
     if isinstance(entry, str):
         entry = {"content": entry}
     if isinstance(entry, dict) and isinstance(entry.get("document"), dict):
