@@ -328,7 +328,9 @@ def latest_model_judgement() -> Any:
 
 
 def _has_feedback(sentiment: str) -> ColumnElement[bool]:
-    return exists().where(feedback.c.trace_id == ledger.c.trace_id, feedback.c.sentiment == sentiment)
+    """Not what is quarantined: a burst must not fill the queue of people either. A trace's own page shows it."""
+    same = feedback.c.trace_id == ledger.c.trace_id
+    return exists().where(same, feedback.c.sentiment == sentiment, feedback.c.quarantined.is_(False))
 
 
 def _badness(confidence: Any) -> Any:

@@ -9,14 +9,14 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import Engine, insert, select
+from sqlalchemy import Engine, insert, select, update
 from starlette.testclient import TestClient
 
 from groundwatch_alerts import tallies
 from groundwatch_alerts.estimator import estimate
 from groundwatch_collector import ragtrace, storage
 from groundwatch_collector.ragtrace import Document, Outcome
-from groundwatch_collector.tables import sampled_traces, traffic_tally
+from groundwatch_collector.tables import feedback, sampled_traces, traffic_tally
 from groundwatch_review import queries
 from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.console import ConsoleConfig, console_app
@@ -401,6 +401,15 @@ def test_confirming_makes_a_redacted_candidate_and_goes_on_to_the_next(client, e
     assert candidate.trace_id == trace_id
     assert f"candidate={candidate.candidate_id}" in answer.headers["location"]
     assert "Failure confirmed." in client.get(answer.headers["location"]).text
+
+
+def test_quarantined_complaints_do_not_fill_the_queue(engine, world):
+    with engine.begin() as connection:
+        before = [item.why for item in queries.review_queue(connection, APP, 500)]
+        connection.execute(update(feedback).values(quarantined=True))
+        after = [item.why for item in queries.review_queue(connection, APP, 500)]
+    assert any({"complained", "complained_but_passed"} & set(why) for why in before)
+    assert not any({"complained", "complained_but_passed"} & set(why) for why in after)
 
 
 def test_rejecting_takes_the_trace_out_of_the_queue_and_makes_no_candidate(client, engine, world):
