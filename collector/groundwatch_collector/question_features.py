@@ -13,8 +13,8 @@ from zlib import crc32
 
 DIMENSIONS: Final = 4096
 KEYS: Final = 2 * DIMENSIONS  # a key is a dimension and, in its lowest bit, a sign
-MAX_CHARS: Final = 1_000
-MAX_FEATURES: Final = 400
+MAX_CHARS: Final = 600
+MAX_FEATURES: Final = 256
 _GRAM = 4
 _LONGEST_WORD = 32
 _CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3040-\u30ff\uac00-\ud7af"

@@ -23,6 +23,8 @@ from groundwatch_collector.reasking import content_keys, similarity
 
 DATA = Path(os.environ.get("GROUNDWATCH_SHARED_DATA") or Path(__file__).parents[3] / "shared" / "data")
 FALSE_NOVEL = (0.01, 0.02, 0.05)
+LOOKED_AT = ("delucionqa_en", "xstest_en", "halluqa_zh", "rgb_zh")  # while the use of the budget was chosen
+LABELS = ("new_called_novel", "known_called_novel")
 MIN_QUESTIONS = 20  # of a source that is held out
 EDITS = {
     "en": (("", "?"), ("please tell me ", ""), ("hi, ", " thanks"), ("quick question: ", ""), ("", " please")),
@@ -111,7 +113,7 @@ def unseen_known(asked: dict[str, list[str]], seed: int) -> list[dict[str, objec
 
 
 def mean(results: Sequence[dict[str, object]], name: str) -> float:
-    return round(statistics.mean(float(str(result[name])) for result in results), 3)
+    return round(statistics.mean(float(str(result[name])) for result in results), 4)
 
 
 def stream(asked: dict[str, list[str]], held_out: str, seed: int, before: int) -> dict[str, object]:
@@ -186,9 +188,12 @@ def main() -> int:
     results = unseen_known(asked, 1)
     print(json.dumps({"experiment": "unseen questions of a known source", **shared,
                       **{name: mean(results, name) for name in names}, "by_source": results}))  # fmt: skip
-    for held_out in ("delucionqa_en", "xstest_en", "halluqa_zh", "rgb_zh"):
-        for before in (4_000, 20_000):
-            print(json.dumps({"experiment": "labels of a stream", **stream(asked, held_out, 1, before)}))
+    for before in (4_000, 20_000):
+        results = [stream(asked, held_out, 1, before) for held_out in asked]
+        for looked_at in (True, False):
+            chosen = [result for result in results if (result["held_out"] in LOOKED_AT) == looked_at]
+            print(json.dumps({"experiment": "labels of a stream", "questions_before": before, "looked_at": looked_at,
+                              **{name: mean(chosen, name) for name in LABELS}, "by_source": chosen}))  # fmt: skip
     print(json.dumps({"experiment": "cost", **cost(asked, 1)}))
     return 0
 
