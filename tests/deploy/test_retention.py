@@ -11,6 +11,7 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from sqlalchemy import Table, func, insert, select
+from starlette.testclient import TestClient
 
 from groundwatch import names
 from groundwatch_alerts import compaction, tallies
@@ -24,6 +25,7 @@ from groundwatch_deploy.serve import Monitor
 from groundwatch_deploy.settings import load
 from groundwatch_review import candidates as candidate_desk
 from groundwatch_review import desk, queries
+from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.tables import candidates, reviews
 from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
 
@@ -152,6 +154,11 @@ def test_a_layer_at_fault_can_still_be_read_when_its_evidence_is_gone(world: Wor
         record = queries.trace(connection, f"{1:032x}")
     assert record is not None
     assert record.trace is None
+    app = console_app(world.engine, ConsoleConfig(), now=lambda: world.time, candidate_key=b"k" * 32)
+    with TestClient(app, base_url="http://127.0.0.1") as console:
+        page = console.get(f"/traces/{1:032x}")
+        assert (page.status_code, "the days for which text is kept are over" in page.text) == (200, True)
+        assert console.get("/review").status_code == console.get("/traces").status_code == 200
     assert before == after != [""]
 
 
