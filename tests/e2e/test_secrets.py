@@ -26,15 +26,16 @@ import pytest
 from groundwatch_collector.decision import DecideConfig
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-INGEST_KEY = "gwk_canary-ingest-key-5310"
-WRONG_KEY = "gwk_canary-wrong-key-5311"
-LLM_KEY = "sk-canary-llm-key-5312"
-QUERY = "canary query: does Jane Roe of 12 Elm Street have cancer 5313"
-ANSWER = "canary answer 5314 is yes"
-COMMENT = "canary comment 5315"
-SESSION = "canary-session-5316"
+# Letters that stand nowhere else: not in a number, a path or a name of ours.
+INGEST_KEY = "gwk_birdxq-ingest-key"
+WRONG_KEY = "gwk_birdxq-wrong-key"
+LLM_KEY = "sk-birdxq-llm-key"
+QUERY = "birdxq query: does Jane Roe of 12 Elm Street have cancer"
+ANSWER = "birdxq answer is yes"
+COMMENT = "birdxq comment"
+SESSION = "birdxq-session"
 SALT = "c0ffee" * 8 + "0" * 16
-CANARIES = (INGEST_KEY, WRONG_KEY, LLM_KEY, QUERY, ANSWER, COMMENT, SESSION, SALT, "Jane Roe", "5313", "5314", "5315")
+CANARIES = (INGEST_KEY, WRONG_KEY, LLM_KEY, QUERY, ANSWER, COMMENT, SESSION, SALT, "birdxq", "Jane Roe", "Elm Street")
 JSON = {"content-type": "application/json"}
 
 
@@ -114,12 +115,23 @@ class Served:
             raise AssertionError(self.stop())
         self.addresses = json.loads(self.first_line)
 
+    @contextlib.contextmanager
+    def explained(self):
+        """Where no answer came, say whether the monitor still runs and what it said last."""
+        try:
+            yield
+        except httpx.TransportError as error:
+            said = (self.folder / "stderr").read_text()[-2000:]
+            raise AssertionError(f"{error!r}; exit status {self.process.poll()}; {said}") from error
+
     def post(self, path: str, body: bytes, key: str = INGEST_KEY, **headers: str) -> httpx.Response:
         named = {"authorization": f"Bearer {key}"} | JSON | {k.replace("_", "-"): v for k, v in headers.items()}
-        return httpx.post(f"{self.addresses['ingest']}{path}", content=body, headers=named)
+        with self.explained():
+            return httpx.post(f"{self.addresses['ingest']}{path}", content=body, headers=named)
 
     def metrics(self) -> str:
-        return httpx.get(f"{self.addresses['metrics']}/metrics").text
+        with self.explained():
+            return httpx.get(f"{self.addresses['metrics']}/metrics").text
 
     def wait(self, pattern: str, seconds: float = 30) -> str:
         deadline = time.monotonic() + seconds
