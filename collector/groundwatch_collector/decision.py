@@ -26,8 +26,8 @@ NO_STRATUM = "none"  # of what was skipped
 
 DEFAULT_RATES: Mapping[str, float] = {
     "incomplete": 0.05,
-    "error_timeout": 0.02,  # not judged for quality; a few for people to look at
-    "cancelled": 0.01,
+    "error_timeout": 0.2,  # costs no judge; for people to look at
+    "cancelled": 0.05,
     "feedback_neg": 1.0,  # rare, and most of them failed
     "refusal": 0.25,
     "novel": 0.25,  # few by their budget, and nobody knows yet how they fare
@@ -81,7 +81,7 @@ class DecideConfig:
     reask_sentiment: str = "neutral"  # of the feedback that re-asking gives the earlier trace: neutral or negative
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", _with_novel(self.rates))
+        object.__setattr__(self, "rates", _with_defaults(self.rates))
         self.assembly()
         self.rate_table()
         self.novelty()
@@ -152,12 +152,12 @@ class DecideConfig:
         return sampling.fixed_table(self.rates, self.salt_version, self.cuts(), strata=names, rules=self.rules)
 
 
-def _with_novel(rates: Mapping[str, float]) -> Mapping[str, float]:
-    """Configurations that are older than the stratum ``novel`` stay good: it then has its default rate."""
-    if "novel" in rates or "normal_b0" not in rates:
-        return rates
-    logger.info("[decide.rates] has no rate for the stratum novel: taking %s", DEFAULT_RATES["novel"])
-    return {**rates, "novel": DEFAULT_RATES["novel"]}
+def _with_defaults(rates: Mapping[str, float]) -> Mapping[str, float]:
+    """What a configuration does not name keeps its default: it may be older than a stratum, or change only one."""
+    missing = [name for name in DEFAULT_RATES if name not in rates]
+    if missing:
+        logger.info("[decide.rates] has no rate for the stratum %s: taking the default", ", ".join(missing))
+    return {**DEFAULT_RATES, **rates}
 
 
 @dataclass(frozen=True, slots=True)

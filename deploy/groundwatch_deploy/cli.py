@@ -103,6 +103,7 @@ def _serve(commands: Any) -> None:
     command = _command(commands, "serve", "serve.command", "run the monitor, all in one process")
     _with_server_options(command)
     _with_port_options(command)
+    command.add_argument("--judge-everything", action="store_true", help="judge every trace: for a first look")
     command.add_argument("--check", action="store_true", help="check the configuration and stop")
 
 

@@ -26,7 +26,7 @@ from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.ledger_report import as_dict as ledger_dict
 from groundwatch_deploy.ledger_report import as_text as ledger_text
 from groundwatch_deploy.recordings import Recorded, Unreadable, read
-from groundwatch_deploy.serve import Monitor
+from groundwatch_deploy.serve import Monitor, judging_everything
 from groundwatch_deploy.settings import Settings, load
 from groundwatch_scorer.judgement import Criterion
 
@@ -71,10 +71,7 @@ def _settings(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> Set
     settings = load(arguments.config, data_directory=folder, ingest_port=0, console_port=0, metrics_port=0)
     settings = replace(settings, kafka=KafkaConfig())  # a replay is read to its end, here
     # A recording is at hand whole: unless told otherwise, every trace of it is judged.
-    if arguments.config is None:
-        everything = dict.fromkeys(settings.decide.rates, 1.0)
-        settings = replace(settings, decide=replace(settings.decide, rates=everything, judge_queue_limit=0))
-    return settings
+    return settings if arguments.config else judging_everything(settings)
 
 
 def _take(monitor: Monitor, files: Sequence[Path], limits: Limits) -> Taken:

@@ -376,6 +376,12 @@ def redacted(text: str) -> str:
     return result.text
 
 
+def judging_everything(settings: Settings) -> Settings:
+    """For a first look and for recordings: every stratum has the chance 1, and no queue is too long."""
+    everything = dict.fromkeys(settings.decide.rates, 1.0)
+    return replace(settings, decide=replace(settings.decide, rates=everything, judge_queue_limit=0))
+
+
 def command(arguments: argparse.Namespace) -> int:
     """`groundwatch serve`: run until SIGINT or SIGTERM."""
     try:
@@ -386,6 +392,8 @@ def command(arguments: argparse.Namespace) -> int:
             console_port=arguments.console_port,
             metrics_port=arguments.metrics_port,
         )
+        if arguments.judge_everything:
+            settings = judging_everything(settings)
         if arguments.check:
             refuse_open_doors(settings)
             require_grpc(settings.server)

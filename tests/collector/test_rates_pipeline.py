@@ -105,7 +105,7 @@ def test_target_spent_and_left_are_gauges_and_the_chances_can_be_read(world, mak
         ({"budget_feedback_share": 0.0}, "budget_feedback_share"),
         ({"expected_traces_per_day": 0.0}, "expected_traces_per_day"),
         ({"budget_judged_per_day": 0.0, "budget_usd_per_day": 5.0}, "usd_per_judged_trace"),
-        ({"rates": {"refusal": 0.5, "normal_b0": 0.1}}, "no rate for"),
+        ({"rates": {"refussal": 0.5}}, "did you mean 'refusal'"),
     ],
 )
 def test_a_plan_that_cannot_be_kept_is_refused_at_start(changes, named):
