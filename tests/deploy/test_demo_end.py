@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from groundwatch_deploy import demo_command
+
 DEMO = [sys.executable, "-m", "groundwatch_deploy", "demo", "--console-port", "0"]
 
 
@@ -29,3 +31,23 @@ def test_ctrl_c_at_the_end_is_success_and_in_the_middle_is_not():
     assert (code, "interrupted" in said) == (0, False), said
     code, said = _interrupted_after("deploy v1.4.0")
     assert (code, "groundwatch: interrupted" in said, "Traceback" in said) == (1, True, False), said
+
+
+def test_ctrl_c_may_come_as_soon_as_it_is_asked_for(monkeypatch):
+    """A quick hand, or a script that reads the line: the signal comes before the command has begun to wait."""
+
+    class Terminal:
+        said = ""
+
+        def write(self, text: str) -> int:
+            self.said += text
+            return len(text)
+
+        def flush(self) -> None:
+            if "until Ctrl-C" in self.said:
+                signal.raise_signal(signal.SIGINT)
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    demo_command._stay("open until Ctrl-C")
+    assert terminal.said == "open until Ctrl-C\n"
