@@ -138,6 +138,10 @@ class Lane:
             self.held_feedback += 1
             return self.feedback.popleft()
 
+    def has_full_batch(self) -> bool:
+        """Whether a full batch of requests waits."""
+        return len(self.requests) >= FULL_BATCH
+
     def settle(self, records: list[RequestRecord], dropped: str = "") -> None:
         """The worker is done with *records*: they are sent, or lost for the reason *dropped*."""
         with self.changed:

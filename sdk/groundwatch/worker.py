@@ -18,6 +18,7 @@ from groundwatch.spans import Encoded, SpanBuilder
 LINGER_SECONDS = 0.2  # so that a batch forms; a flush does not wait for it
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
+FEEDBACK_PER_BATCH = 8  # while a full batch of requests waits: each takes a connection and an answer of its own
 FEEDBACK_ATTEMPTS = 20  # with the pauses above: about eight minutes
 
 
@@ -64,12 +65,17 @@ class Worker:
         self._spans.close()
 
     def step(self) -> None:
-        """One round: a batch of spans, then the feedback that waits."""
+        """One round: a batch of spans, then the feedback that waits. Neither keeps the other waiting for long."""
         self._fill()
         if self._batch and not self._send_batch():
             self._pause()
             return
-        while feedback := self._lane.take_feedback():
+        tried = 0
+        while not (tried >= FEEDBACK_PER_BATCH and self._lane.has_full_batch()):
+            feedback = self._lane.take_feedback()
+            if feedback is None:
+                return
+            tried += 1
             if not self._send_feedback(feedback):
                 self._pause()
                 return

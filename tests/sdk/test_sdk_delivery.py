@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import socket
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 import groundwatch
 from groundwatch import client, names, worker
+from groundwatch.lane import FULL_BATCH
 
 
 def ask(n=1, **settings):
@@ -357,6 +359,20 @@ def test_feedback_reaches_the_receiver(configured):
         "comment": "so so",
         "id": ident,
     }
+
+
+def test_feedback_does_not_hold_up_requests_that_wait(configured):
+    """On a busy machine each feedback costs as much time as a batch: requests must not queue behind all of it."""
+    with configured._lock:  # no answer until all of it waits
+        ask(4 * FULL_BATCH)
+        for _ in range(50):
+            groundwatch.feedback("1" * 32, score=1)
+    assert groundwatch.flush(30).pending == 0
+    paths = [path for path, _body in configured.bodies]
+    assert paths.count("/v1/feedback") == 50
+    batches = [at for at, path in enumerate(paths) if path == "/v1/traces"]
+    between = [later - at - 1 for at, later in itertools.pairwise(batches[:4])]
+    assert between == [worker.FEEDBACK_PER_BATCH] * 3
 
 
 def test_feedback_keeps_its_id_through_retries(configured):
