@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -118,6 +120,29 @@ def test_an_application_that_cannot_start_ends_the_story(monitor, tmp_path, monk
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(StoryError, match=r"exit code 1: --llm needs OPENAI_BASE_URL"):
         tell(monitor, tmp_path, Plan(healthy_requests=1, bad_requests=1, llm=True))
+
+
+class Refusing(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_error(403)
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+
+def test_a_story_that_does_not_reach_the_monitor_ends_at_once(tmp_path):
+    """Not after the monitor's patience: the application knows what it could not send."""
+    said: list[str] = []
+    record = tmp_path / "truth.jsonl"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        command = story._command(f"http://127.0.0.1:{server.server_port}", Plan(), None, 5, record)
+        with pytest.raises(StoryError, match=r"could not send: 5 requests, refused"):
+            story._serve_traffic(command, said.append)
+        server.shutdown()
+    assert len(truth.read(record)) == 5
+    assert any("requests cannot be sent (HTTP 403)" in line for line in said)
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,12 @@ from groundwatch_deploy.demo.users import Reaction
 SERVICE = "tideline-help"
 PROGRESS_EVERY = 100  # requests
 MAX_UNDER_WAY = 16
+# What the SDK may have waiting: half its queue. On a busy machine its one thread gets less of the processor than the
+# answering ones, and a real application that fills the queue loses requests. Here the users wait instead.
+ROOM = 1024
+FLUSH_SECONDS = 20.0
+FRUITLESS_FLUSHES = 3  # in a row: a receiver that is away, not a slow one
+PAUSE_SECONDS = 1.0  # after each
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +155,29 @@ def _paced(app: RagApp, plans: Iterator[Planned], pool: ThreadPoolExecutor, per_
     under_way: deque[Future[Handled]] = deque()
     for number, planned in enumerate(plans):
         time.sleep(max(0.0, begun + number / per_second - time.monotonic()))
+        if groundwatch.stats().pending > ROOM:
+            groundwatch.flush(FLUSH_SECONDS)
         under_way.append(pool.submit(handle, app, planned))
         while under_way and (len(under_way) > MAX_UNDER_WAY or under_way[0].done()):
             yield under_way.popleft().result()
     for future in under_way:
         yield future.result()
+
+
+def finish() -> str:
+    """Send what still waits, as long as any of it gets through; say what did not. "" when all of it did."""
+    fruitless = 0
+    while fruitless < FRUITLESS_FLUSHES and (flushed := groundwatch.flush(FLUSH_SECONDS)).pending:
+        fruitless = 0 if flushed.sent else fruitless + 1
+        if not flushed.sent:
+            time.sleep(PAUSE_SECONDS)
+    stats = groundwatch.stats()
+    groundwatch.shutdown(0.1)
+    lost = {"requests": stats.pending, "feedback": stats.feedback_pending}
+    reasons = {f"{what}, no answer": count for what, count in lost.items()}
+    reasons |= {f"requests, {reason}": count for reason, count in stats.dropped.items()}
+    reasons |= {f"feedback, {reason}": count for reason, count in stats.feedback_dropped.items()}
+    return "; ".join(f"{count} {what}" for what, count in reasons.items() if count)
 
 
 def _generator(index: Index, behaviour: Behaviour) -> llm.LlmGenerator:
@@ -182,13 +206,19 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve the traffic; print one JSON line about it on standard output."""
+    """Serve the traffic; print one JSON line about it on standard output. 1: not all of it could be sent."""
     given = _parser().parse_args(arguments)
     behaviour = deployed(given.incident)
     passages = corpus.load()
     index = Index(passages)
     app = RagApp(behaviour, index, _generator(index, behaviour) if given.llm else None)
-    groundwatch.configure(service=SERVICE, version=behaviour.version, endpoint=given.endpoint, capture_content="text")
+    groundwatch.configure(
+        service=SERVICE,
+        version=behaviour.version,
+        endpoint=given.endpoint,
+        capture_content="text",
+        export_timeout_seconds=10.0,  # a monitor on the same busy machine is slow to answer, not away
+    )
     out = TruthFile(given.truth)
     try:
         served = run(
@@ -200,11 +230,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             workers=given.workers,
             out=out,
         )
+        unsent = finish()
     finally:
         out.close()
-        groundwatch.shutdown()
+        groundwatch.shutdown(0.1)
     print(json.dumps(asdict(served)))
-    return 0
+    if unsent:
+        print(f"what the application could not send: {unsent}", file=sys.stderr, flush=True)
+    return 1 if unsent else 0
 
 
 if __name__ == "__main__":
