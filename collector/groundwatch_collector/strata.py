@@ -39,6 +39,14 @@ _DECLINES = re.compile(
     r"|不知道|不清楚|暂无",
     re.IGNORECASE,
 )
+# Every English form above has one of these in it. Looking for them first clears most answers in a fiftieth of the
+# expression's time. Asked of ASCII only, where lower case is all that "regardless of case" means.
+_NOT_WHAT = ("contain", "mention", "provided", "covered", "specified", "include", "enough information")
+_HINTS = (
+    *("sorry", "i can", "i could", "i am ", "i do", "able to"),
+    *(f"no {word}" for word in ("relevant", "information", "document", "answer")),
+    *(f"t {word}" for word in _NOT_WHAT),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,4 +116,11 @@ def classify(
 
 def declines(answer: str | None) -> bool:
     """Whether *answer* opens like a refusal, in English or Chinese."""
-    return answer is not None and _DECLINES.search(answer[:_OPENING_CHARS]) is not None
+    if answer is None:
+        return False
+    opening = answer[:_OPENING_CHARS]
+    if opening.isascii():
+        lowered = opening.lower()
+        if not any(hint in lowered for hint in _HINTS):
+            return False
+    return _DECLINES.search(opening) is not None

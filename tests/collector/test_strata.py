@@ -9,8 +9,10 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from groundwatch_collector import signals
+from groundwatch_collector import signals, strata
 from groundwatch_collector.ragtrace import Document, Feedback, Outcome, RagTrace
 from groundwatch_collector.signals import Signals
 from groundwatch_collector.strata import STRATA, Cuts, classify, declines
@@ -83,6 +85,12 @@ def test_every_stratum_can_be_reached_by_its_order():
 )
 def test_an_opening_that_declines_is_noticed_in_both_languages(answer, expected):
     assert declines(answer) is expected
+
+
+@given(st.from_regex(strata._DECLINES), st.sampled_from([str, str.upper, str.lower, str.swapcase]))
+def test_looking_for_hints_first_misses_no_refusal(answer, spelled):
+    answer = spelled(answer)
+    assert declines(answer) is (strata._DECLINES.search(answer[:240]) is not None)
 
 
 @pytest.mark.parametrize("cuts", [(0.5, 0.4, 0.6), (0.0, 0.4, 0.6), (0.1, 0.2, 1.0), (0.2, 0.2, 0.3)])
