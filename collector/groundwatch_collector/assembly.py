@@ -175,7 +175,9 @@ class Assembler:
 
 def size_of(span: Span) -> int:
     """About how many bytes *span* holds in memory."""
-    size = _SPAN_BYTES + sum(len(key) + _value_size(value) for key, value in span.attributes.items())
+    size = _SPAN_BYTES
+    for key, value in span.attributes.items():  # of every span: no call for a text
+        size += len(key) + (60 + len(value) if type(value) is str else _value_size(value))
     for event in span.events:
         size += 200 + sum(len(key) + _value_size(value) for key, value in event.attributes.items())
     return size + 200 * len(span.links)

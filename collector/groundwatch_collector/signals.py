@@ -20,6 +20,7 @@ _CJK = re.compile("[\u4e00-\u9fff]{2,}")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _MARKER = re.compile(r"\[\d{1,3}\]|【\d{1,3}】")
 _LIST_MARK = re.compile(r"^\s*\d{1,2}[.)、]\s", re.MULTILINE)
+_ENDINGS = ("ing", "ed", "es", "s")
 _BIAS = -2.2
 
 
@@ -95,13 +96,16 @@ def _context(trace: RagTrace) -> str | None:
 def _terms(answer: str) -> list[str]:
     lowered = answer.lower()
     words = [_stem(word) for word in _WORD.findall(lowered)]
-    pairs = [run[i : i + 2] for run in _CJK.findall(lowered) for i in range(len(run) - 1)]
+    runs = [] if lowered.isascii() else _CJK.findall(lowered)
+    pairs = [run[i : i + 2] for run in runs for i in range(len(run) - 1)]
     return list(dict.fromkeys(words + pairs))[:_MAX_TERMS]
 
 
 def _stem(word: str) -> str:
     """Cut an English ending, so that "deletes" is found in "deleted": terms are looked up as substrings."""
-    for ending in ("ing", "ed", "es", "s"):
+    if not word.endswith(_ENDINGS):
+        return word
+    for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return word[: -len(ending)]
     return word
@@ -119,7 +123,11 @@ def _missing_share(terms: list[str], context: str | None) -> float:
 
 
 def _short_length(answer: str) -> int:
-    return 8 if _CJK.search(answer) else 25  # a Chinese character says about three Latin letters
+    return 8 if _is_chinese(answer) else 25  # a Chinese character says about three Latin letters
+
+
+def _is_chinese(text: str) -> bool:
+    return not text.isascii() and _CJK.search(text) is not None
 
 
 def _weak_retrieval(trace: RagTrace) -> float:
@@ -135,5 +143,5 @@ def _weak_retrieval(trace: RagTrace) -> float:
 
 
 def _language_mismatch(query: str, answer: str) -> float:
-    asked, answered = bool(_CJK.search(query)), bool(_CJK.search(answer))
+    asked, answered = _is_chinese(query), _is_chinese(answer)
     return float(bool(query) and len(answer) >= 20 and asked != answered)

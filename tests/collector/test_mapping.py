@@ -45,14 +45,25 @@ _ODD = st.one_of(
 )
 
 
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys(("id", "rank", "score", "content", "title", "cut"), _ODD)))
-def test_the_short_way_to_a_document_leads_where_the_long_one_does(entry):
+_ENTRIES = st.fixed_dictionaries({}, optional=dict.fromkeys(("id", "rank", "score", "content", "title", "cut"), _ODD))
+
+
+@given(st.lists(_ENTRIES, max_size=3), st.booleans())
+def test_the_short_way_to_a_document_leads_where_the_long_one_does(entries, as_json):
+    value = json.dumps(entries) if as_json else entries
     short, long = values.Notes(), values.Notes()
-    read = values._document(entry, 3, short)
+    read = values.documents(value, short)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(values, "_plain", lambda _entry: None)
-        assert repr(read) == repr(values._document(entry, 3, long))
+        patch.setattr(values, "_plain", lambda _entry, _clean: None)
+        assert repr(read) == repr(values.documents(value, long))
     assert short == long
+
+
+def test_an_escaped_nul_is_mended_on_the_short_way_too():
+    notes = values.Notes()
+    found = values.documents('[{"id": "a", "rank": 1, "score": 0.5, "content": "b\\u0000c"}]', notes)
+    assert found is not None
+    assert (found[0].text, notes.flags) == ("bc", {"nul_stripped"})
 
 
 def test_unknown_and_known_to_be_empty_are_different(make):

@@ -247,5 +247,8 @@ def _flags(ours: Sequence[Span], notes: Notes) -> tuple[str, ...]:
 
 
 def _listed(span: Span, key: str, notes: Notes) -> list[object]:
-    found = parse(span.attributes.get(key), notes)
+    value = span.attributes.get(key)
+    if value is None:
+        return []
+    found = parse(value, notes)
     return found if isinstance(found, list) else []

@@ -33,7 +33,8 @@ class Tree:
 def build(spans: Sequence[Span], notes: Notes) -> Tree:
     by_id: dict[str, Span] = {}
     for span in spans:
-        if by_id.setdefault(span.span_id, span) != span:
+        known = by_id.setdefault(span.span_id, span)
+        if known is not span and known != span:
             notes.flags.add("conflicting_spans")
         if span.dropped_attributes:
             notes.flags.add("attributes_dropped")
@@ -161,7 +162,7 @@ def stages(tree: Tree, roles: dict[str, str], notes: Notes) -> tuple[Stage, ...]
 
 def _stage(tree: Tree, span: Span, roles: dict[str, str], notes: Notes) -> Stage:
     name = roles.get(span.span_id, "other")
-    if any(roles.get(parent.span_id) == name for parent in tree.ancestors(span)):
+    if name != "other" and any(roles.get(parent.span_id) == name for parent in tree.ancestors(span)):
         name = "other"
     return Stage(
         name=name,
