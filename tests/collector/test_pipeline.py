@@ -16,7 +16,7 @@ from groundwatch import names
 from groundwatch_collector import ledger, sampling, tables
 from groundwatch_collector.assembly import Assembler, AssemblyConfig, Pending
 from groundwatch_collector.decision import DEFAULT_RATES, DecideConfig
-from groundwatch_collector.ragtrace import from_json
+from groundwatch_collector.ragtrace import Feedback, from_json
 from groundwatch_collector.spans import Span
 
 SALT = b"a salt for tests"
@@ -282,6 +282,16 @@ def test_absurd_values_reach_the_ledger_as_a_flagged_trace(world, make, root):
     assert decision.trace is not None
     assert decision.trace.flags
     assert decision.verdict == "sampled"
+
+
+def test_a_trace_that_no_json_can_hold_is_skipped_alone_where_it_would_be_stored(world, make):
+    world.start(settings(world, rates=ALL))
+    decider, pending = world.pipeline._decider, _pending(make.request(1))
+    unstorable = Feedback("f", pending.trace_id, "thumbs", "positive", comment="\ud800")
+    decision = decider.decide(pending, (unstorable,))
+    assert (decision.verdict, decision.reason, decision.sampled) == ("skipped", "unreadable", None)
+    assert decider.read(pending, (unstorable,)) is None
+    assert decider.read(pending, ()) is not None
 
 
 def _pending(spans: list[Span]) -> Pending:
