@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -22,6 +22,7 @@ from groundwatch_collector.log_protocol import AppendLog
 from groundwatch_collector.otlp import Decoded, Encoding, decode
 from groundwatch_collector.project_stamp import stamped
 from groundwatch_collector.spanlog import LogFailed, LogFull
+from groundwatch_collector.spans import Span
 
 logger = logging.getLogger(__name__)
 
@@ -87,16 +88,15 @@ class IntakeDoor:
         self, raw: bytes, encoding: Encoding, held: Held, *, gzip: bool, project: str, started: float
     ) -> TracesTaken:
         """Return once the spans of *raw* are durable. *started*: ``time.perf_counter()`` when the request came."""
-        body, decoded = await self._decoded(raw, gzip, encoding)
+        body, decoded = await self._decoded(raw, gzip, encoding, project)
         held.add(max(0, len(body) - len(raw)))
         if decoded.rejected and not decoded.spans:
             self._metrics.rejected_spans(decoded.rejected)
             raise Rejected(decoded.first_reason, decoded.rejection_message)
         taken = TracesTaken(decoded.rejected_spans, decoded.rejection_message or _mended_message(decoded))
         kept, rejected, mended = len(decoded.spans), decoded.rejected, decoded.mended
-        del decoded  # thousands of objects of waiting requests would make each garbage collection slow
         if kept:
-            await self._keep(f"otlp_{encoding}", stamped(body, encoding, project))
+            await self._keep(f"otlp_{encoding}", stamped(body, encoding, project), decoded.spans)
         self._metrics.spans(kept, rejected, mended)
         self._metrics.accepted("traces", encoding, len(body), time.perf_counter() - started)
         self._metrics.project(project)
@@ -105,27 +105,27 @@ class IntakeDoor:
     async def feedback(self, body: bytes, *, project: str, started: float) -> str:
         """Return the feedback's id once it is durable."""
         feedback_id, record = read_feedback(body, self.limits, project, self.access)
-        await self._keep("feedback", record)
+        await self._keep("feedback", record, ())
         self._metrics.accepted("feedback", "json", len(body), time.perf_counter() - started)
         self._metrics.project(project)
         return feedback_id
 
-    async def _decoded(self, raw: bytes, gzip: bool, encoding: Encoding) -> tuple[bytes, Decoded]:
+    async def _decoded(self, raw: bytes, gzip: bool, encoding: Encoding, project: str) -> tuple[bytes, Decoded]:
         if len(raw) <= _INLINE_BYTES:
             small = _unpack_if_small(raw) if gzip else raw
             if small is not None:
-                return small, decode(small, encoding, self.limits)
+                return small, decode(small, encoding, self.limits, project=project)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._decode_large, raw, gzip, encoding)
+        return await loop.run_in_executor(self._pool, self._decode_large, raw, gzip, encoding, project)
 
-    def _decode_large(self, raw: bytes, gzip: bool, encoding: Encoding) -> tuple[bytes, Decoded]:
+    def _decode_large(self, raw: bytes, gzip: bool, encoding: Encoding, project: str) -> tuple[bytes, Decoded]:
         body = unpack(raw, self.limits.max_decompressed_bytes) if gzip else raw
-        return body, decode(body, encoding, self.limits)
+        return body, decode(body, encoding, self.limits, project=project)
 
-    async def _keep(self, kind: str, body: bytes) -> None:
+    async def _keep(self, kind: str, body: bytes, spans: Sequence[Span]) -> None:
         """Return once the span log has *body* on disk."""
         try:
-            future: Future[int] = self._log.append(kind, body)
+            future: Future[int] = self._log.append(kind, body, spans)
             await asyncio.wrap_future(future)
         except LogFailed as failed:
             reason = Reason.LOG_FULL if isinstance(failed, LogFull) else Reason.LOG_FAILED

@@ -22,6 +22,7 @@ from groundwatch_collector.kafka_settings import KafkaConfig, KafkaSecrets, clie
 from groundwatch_collector.kafka_split import Piece, split
 from groundwatch_collector.limits import Limits, Reason, Rejected
 from groundwatch_collector.spanlog import LogFailed, LogFull
+from groundwatch_collector.spans import Span
 
 logger = logging.getLogger(__name__)
 
@@ -123,8 +124,10 @@ class KafkaLog:
     def pending_bytes(self) -> int:
         return self._pending_bytes
 
-    def append(self, kind: str, body: bytes) -> Future[int]:
+    def append(self, kind: str, body: bytes, spans: Sequence[Span] | None = None) -> Future[int]:
         """Hand *body* over. The future gives the offset of its last message once the broker has all of them.
+
+        *spans* are not used: whoever reads the topic decodes.
 
         Raises :class:`LogFull` or :class:`LogFailed`, at once or through the future: then it is not known to be
         kept, and sending it again is right. Through the future also :class:`Rejected`, when it never fits.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
 from groundwatch_collector.log_segments import LogRecord
+from groundwatch_collector.spans import Span
 
 
 class AppendLog(Protocol):
@@ -15,8 +17,11 @@ class AppendLog(Protocol):
     def trouble(self) -> str:
         """Why appends fail at the moment, in words; empty when they work."""
 
-    def append(self, kind: str, body: bytes) -> Future[int]:
-        """Hand *body* over; the future gives a position once it is durable."""
+    def append(self, kind: str, body: bytes, spans: Sequence[Span] | None = None) -> Future[int]:
+        """Hand *body* over; the future gives a position once it is durable.
+
+        *spans*: what decoding *body* gives. A log whose reader is in this process may pass them on.
+        """
 
 
 class DecisionLog(Protocol):

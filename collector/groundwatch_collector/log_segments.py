@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
+
+from groundwatch_collector.spans import Span
 
 MARK = b"GWLOG001" + bytes(8)
 KINDS = ("otlp_protobuf", "otlp_json", "feedback")
@@ -39,6 +41,7 @@ class LogRecord:
     kind: str  # otlp_protobuf | otlp_json | feedback
     received_at: float  # Unix seconds
     body: bytes  # decompressed
+    spans: Sequence[Span] | None = field(default=None, compare=False, repr=False)  # None: to be decoded
 
 
 @dataclass(slots=True)

@@ -55,13 +55,15 @@ class Decoded:
         return Reason(max(self.rejected, key=lambda reason: self.rejected[reason]))
 
 
-def decode(body: bytes, encoding: Encoding, limits: Limits | None = None) -> Decoded:
+def decode(body: bytes, encoding: Encoding, limits: Limits | None = None, *, project: str = "") -> Decoded:
     """Decode an ``ExportTraceServiceRequest`` (decompressed). No bytes are an empty message in protobuf, not in JSON.
 
     A bad span is left out and counted; raises :class:`Rejected` when the request as a whole cannot be taken.
+    *project*: whose key the body came with, where it does not carry the stamp yet.
     """
     limits = limits or Limits()
-    body, project = unstamped(body, encoding)  # limits are for what was sent
+    body, stamp = unstamped(body, encoding)  # limits are for what was sent
+    project = project or stamp
     if len(body) > limits.max_decompressed_bytes:
         raise Rejected(
             Reason.TOO_LARGE, f"body: {len(body)} bytes, accepted: up to {limits.max_decompressed_bytes}", 413

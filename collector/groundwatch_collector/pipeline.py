@@ -248,6 +248,8 @@ class Pipeline:
         return _Read(record, dead_letter=letter)
 
     def _spans(self, record: LogRecord) -> Sequence[Span]:
+        if record.spans is not None:
+            return record.spans
         encoding: otlp.Encoding = "json" if record.kind == "otlp_json" else "protobuf"
         return otlp.decode(record.body, encoding, self._limits).spans
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from groundwatch_collector.handover import Handover
 from groundwatch_collector.log_segments import (
     HEAD_BYTES,
     KINDS,
@@ -35,6 +36,7 @@ from groundwatch_collector.log_segments import (
     read_record,
     segment_path,
 )
+from groundwatch_collector.spans import Span
 
 __all__ = ["FAILURE_CAUSES", "LogFailed", "LogFull", "LogLocked", "LogReader", "LogRecord", "SpanLog"]
 
@@ -47,6 +49,7 @@ _BATCH_BYTES = 4 * 1024 * 1024  # one fdatasync covers about this much, so that 
 _PROBE_SECONDS = 1.0  # how often a log in trouble looks whether the disk takes writes again
 _PARTS_PER_WRITE = 512  # systems take at most 1024 in one call
 _READ_BYTES = 16 * 1024 * 1024  # one read returns at most this much (and always one record)
+_HANDED_BYTES = 16 * 1024 * 1024  # of records with their spans that the pipeline has not read yet
 
 
 class LogError(Exception):
@@ -169,6 +172,7 @@ class _Append:
     body: bytes
     received_at: float
     future: Future[int]
+    spans: Sequence[Span] | None = None
 
     @property
     def size(self) -> int:
@@ -203,6 +207,7 @@ class SpanLog(LogReader):
         self._pending_bytes = 0  # handed over and not durable yet; while it is 0 the writer rests
         self._sealed_bytes = 0
         self._low_position = 0
+        self._handed = Handover(_HANDED_BYTES)
         self._trouble = ""
         self._needs_cut = False  # bytes of a failed write may lie behind the end
         self._needs_new_segment = False
@@ -254,9 +259,19 @@ class SpanLog(LogReader):
             return "the span log is closed"
         return self._trouble
 
-    def append(self, kind: str, body: bytes) -> Future[int]:
+    def read(self, position: int, limit_records: int, limit_bytes: int = _READ_BYTES) -> list[LogRecord]:
+        """As :meth:`LogReader.read`; records that were just written come with their spans, from memory, once."""
+        records = self._handed.take(position, limit_records)
+        if not records:
+            records = super().read(position, limit_records, limit_bytes)
+            if records:
+                self._handed.drop_before(records[-1].next_position)
+        return records
+
+    def append(self, kind: str, body: bytes, spans: Sequence[Span] | None = None) -> Future[int]:
         """Hand *body* to the writer; the future gives its position once it is durable.
 
+        *spans*: what decoding *body* gives, for a reader in this process; it saves decoding again.
         Raises :class:`LogFull` or :class:`LogFailed`, at once or through the future. Then nothing was kept.
         """
         if kind not in KINDS:
@@ -267,6 +282,8 @@ class SpanLog(LogReader):
         item.future.set_running_or_notify_cancel()  # a caller that goes away must not break the batch
         with self._changed:
             self._check_room(item.size)
+            if self._pending_bytes + item.size <= _HANDED_BYTES:  # objects that wait for a slow disk are a burden
+                item.spans = spans
             self._queue.append(item)
             self._pending_bytes += item.size
             self._changed.notify_all()
@@ -413,9 +430,15 @@ class SpanLog(LogReader):
             self._pending_bytes -= size
             self.appended_records += len(batch)
             self._trouble = ""
+            self._hand_over(batch, positions)
             self._changed.notify_all()
         for item, position in zip(batch, positions, strict=True):
             item.future.set_result(position)
+
+    def _hand_over(self, batch: list[_Append], positions: list[int]) -> None:
+        for item, at in zip(batch, positions, strict=True):
+            if item.spans is not None:
+                self._handed.put(LogRecord(at, at + item.size, item.kind, item.received_at, item.body, item.spans))
 
     def _make_durable(self, batch: list[_Append]) -> tuple[list[int], int]:
         with self._changed:
