@@ -9,6 +9,7 @@ import logging
 import socket
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -172,6 +173,44 @@ def test_a_busy_receiver_is_tried_again_and_nothing_is_lost(configured, caplog):
         "groundwatch: requests cannot be sent (HTTP 503); waiting and trying again",
         "groundwatch: requests are sent again (lost in this process: 0)",
     ]
+
+
+class ClosingReceiver(BaseHTTPRequestHandler):
+    """Keeps each connection for one request and closes it under the second, as a server does with an idle one."""
+
+    protocol_version = "HTTP/1.1"
+    answered = False
+    closed_under: list[str] = []  # noqa: RUF012 (one for all connections)
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        if self.answered:
+            self.close_connection = True
+            self.closed_under.append(self.path)
+            return
+        self.answered = True
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_args):
+        pass
+
+
+def test_a_connection_closed_between_batches_costs_nothing(caplog):
+    """Sent again at once on a new one: not a failure, no pause."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), ClosingReceiver) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        groundwatch.configure(service="s", endpoint=f"http://127.0.0.1:{server.server_port}")
+        for _ in range(3):
+            ask()
+            assert groundwatch.flush(10).pending == 0
+        assert groundwatch.stats().sent == 3
+        assert ClosingReceiver.closed_under == ["/v1/traces"] * 2
+        assert groundwatch.stats().failed_exports == 0
+        assert not caplog.records
+        groundwatch.shutdown()
+        server.shutdown()
 
 
 def test_the_worker_tries_again_by_itself(configured, monkeypatch):
