@@ -79,6 +79,11 @@ class ImpatientProtocol(HttpToolsProtocol):
             self._head_timer = None
 
 
+# Longer than proxies and pools commonly keep an idle connection (60 s): a request on one that the server is closing
+# gets no answer, and a POST is not repeated by most clients.
+KEEP_IDLE_SECONDS = 75
+
+
 class HttpServer:
     """Serve one ASGI app from its own thread."""
 
@@ -91,6 +96,7 @@ class HttpServer:
             access_log=False,
             log_level="warning",
             server_header=False,
+            timeout_keep_alive=KEEP_IDLE_SECONDS,
             timeout_graceful_shutdown=5,
             **(tls.for_uvicorn() if tls else {}),
         )

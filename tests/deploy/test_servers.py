@@ -49,3 +49,11 @@ def test_a_second_head_that_does_not_come_ends_it_too(server):
 def test_a_connection_in_use_is_left_alone(server):
     with httpx.Client(base_url=server.url) as client:
         assert [client.get("/").text for _ in range(3)] == ["hello"] * 3
+
+
+def test_an_idle_connection_is_kept_longer_than_a_proxy_keeps_it(server):
+    """Who closes first must not be the server: a POST that meets the closing is lost to most clients.
+
+    60 s is what load balancers and reverse proxies commonly keep a connection for.
+    """
+    assert server._server.config.timeout_keep_alive > 60
