@@ -107,6 +107,7 @@ class Served:
         command = [sys.executable, "-m", "groundwatch_deploy", "serve", "--json", "--config", str(config)]
         command += ["--data-dir", str(self.data), "--ingest-port", "0", "--console-port", "0", "--metrics-port", "0"]
         environment = os.environ | {"GROUNDWATCH_LLM_API_KEY": LLM_KEY, "GROUNDWATCH_SAMPLING_SALT": SALT}
+        environment["PYTHONFAULTHANDLER"] = "1"  # a crash says where
         self._stderr = (folder / "stderr").open("wb")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._stderr, env=environment)
         assert self.process.stdout is not None
