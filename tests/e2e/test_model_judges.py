@@ -1,0 +1,147 @@
+"""A model judges through `[judge]` of the configuration file, and its verdict can be read on the console."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from groundwatch_deploy.serve import Monitor
+from groundwatch_deploy.settings import load
+from groundwatch_scorer.local_judge import LocalJudge
+
+MODEL = "scripted-1"
+JUDGE = f"llm:{MODEL}:rubric-v1"
+PASSAGE = "Backups are kept for 30 days. Reach us at jane.roe@example.com."
+ANSWERS = {1: "Backups are kept for 30 days.", 2: "Backups are encrypted with AES."}
+
+
+def reply_to(data: dict[str, Any]) -> dict[str, Any]:
+    """A model that supports what the passage says word for word, and nothing else."""
+    claims = [
+        {
+            "sentence_id": sentence["id"],
+            "text": sentence["text"],
+            "evidence": [{"chunk_id": "c1", "quote": sentence["text"]}] if sentence["text"] in PASSAGE else [],
+            "reason": "literal",
+            "label": "supported" if sentence["text"] in PASSAGE else "not_mentioned",
+        }
+        for sentence in data["sentences"]
+    ]
+    answerable = {"reason": "literal", "label": "FULL"}
+    return {
+        "claims": claims,
+        "chunks": [{"id": chunk["id"], "relevance": "relevant"} for chunk in data["chunks"]],
+        "retrieved": [],
+        "answerability": answerable,
+        "retrieved_answerability": answerable,
+        "refusal": "none",
+        "answer_relevance": "full",
+        "citations": [],
+        "injection_suspected": {"where": "none", "ids": []},
+    }
+
+
+@contextmanager
+def scripted_model() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The address of an OpenAI-compatible server, and what it was asked."""
+    asked: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked.append(request | {"authorization": self.headers["authorization"]})
+            said = json.dumps(reply_to(json.loads(request["messages"][-1]["content"])))
+            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
+            usage = {"prompt_tokens": 1_000_000, "completion_tokens": 100_000, "total_tokens": 1_100_000}
+            body = json.dumps({"id": "1", "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def request_of(number: int, answer: str) -> dict[str, Any]:
+    texts = {
+        "groundwatch.stage": "request",
+        "groundwatch.outcome": "answered",
+        "input.value": "How long are backups kept?",
+        "output.value": answer,
+        "groundwatch.context.documents": json.dumps([{"id": "d", "rank": 1, "content": PASSAGE}]),
+    }
+    attributes = [{"key": key, "value": {"stringValue": value}} for key, value in texts.items()]
+    now = time.time_ns()
+    span = {"traceId": f"{number:032x}", "spanId": f"{number:016x}", "name": "ask", "attributes": attributes}
+    span |= {"startTimeUnixNano": str(now), "endTimeUnixNano": str(now + 1_000_000)}
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "bot"}}]}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [span]}]}]}
+
+
+def page_with(url: str, words: str, seconds: float = 30.0) -> str:
+    """The page once it holds *words*, or as it is when time is up."""
+    deadline = time.monotonic() + seconds
+    while words not in (page := httpx.get(url).text) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return page
+
+
+@pytest.fixture
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Settings read from a file as `serve --config` reads it, and what the model was asked."""
+    monkeypatch.setenv("GROUNDWATCH_LLM_API_KEY", "sk-test")
+    with scripted_model() as (url, asked):
+        path = tmp_path / "groundwatch.toml"
+        path.write_text(
+            f'[judge]\nllm_model = "{MODEL}"\nllm_base_url = "{url}"\n'
+            "llm_input_usd_per_million_tokens = 0.25\nllm_output_usd_per_million_tokens = 1.5\n"
+            "[decide]\ngrace_seconds = 0.05\nidle_seconds = 0.2\n[decide.rates]\nnormal_b0 = 1.0\nnormal_b1 = 1.0\n"
+            "normal_b2 = 1.0\nnormal_b3 = 1.0\n"
+        )
+        ports = {"ingest_port": 0, "console_port": 0, "metrics_port": 0}
+        yield load(path, data_directory=tmp_path / "data", **ports), asked
+
+
+def test_a_model_judges_beside_the_local_judge_and_its_verdict_is_on_the_console(configured):
+    settings, asked = configured
+    with Monitor(settings) as monitor:
+        addresses = monitor.start()
+        for number, answer in ANSWERS.items():
+            httpx.post(f"{addresses.ingest}/v1/traces", json=request_of(number, answer)).raise_for_status()
+        pages = {number: page_with(f"{addresses.console}/traces/{number:032x}", JUDGE) for number in ANSWERS}
+        overview = httpx.get(f"{addresses.console}/", params={"judge": JUDGE, "window": "all"}).text
+        metrics = httpx.get(f"{addresses.metrics}/metrics").text
+    for page in pages.values():
+        assert f"<bdi>{JUDGE}</bdi>" in page
+        assert LocalJudge().identifier in page  # both are kept; neither replaces the other
+        assert "$0.4000" in page
+    assert "A statement of the answer is not supported by the context" in pages[2]
+    assert "A statement of the answer is not supported by the context" not in pages[1]
+    assert f'<option value="{JUDGE}" selected' in overview
+    counted = [row for row in metrics.splitlines() if row.startswith("rag_judged_total{") and JUDGE in row]
+    headline = [row for row in counted if 'criterion="any_failure"' in row]
+    for verdict in ("pass", "fail"):
+        assert sum(float(row.rpartition(" ")[2]) for row in headline if f'verdict="{verdict}"' in row) == 1
+    assert [request["authorization"] for request in asked] == ["Bearer sk-test"] * 2
+    assert all(request["model"] == MODEL for request in asked)
+    assert "jane.roe" not in json.dumps(asked)  # redacted before it leaves
