@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import signal
 import tempfile
 import threading
@@ -24,12 +25,14 @@ from groundwatch_deploy.demo.sampling_rates import DEMO_RATES
 from groundwatch_deploy.serve import Monitor
 from groundwatch_deploy.settings import Settings, load
 
+LLM_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY")
 SALT_OF_THE_DEMO = "67726f756e6477617463682d64656d6f"  # fixed, so that the same seed chooses the same traces
 
 
 def command(arguments: argparse.Namespace) -> int:
     """Run the story; with a console, keep it open until Ctrl-C. Exit 1 when the story could not be told."""
     plan = _plan(arguments)
+    _point_at_model(plan)
     with contextlib.ExitStack() as stack:
         folder = arguments.data_dir or _temporary(stack)
         try:
@@ -49,6 +52,14 @@ def command(arguments: argparse.Namespace) -> int:
         if not arguments.headless:
             _stay(f"\nthe console stays at {addresses.console} until Ctrl-C")
     return 0
+
+
+def _point_at_model(plan: story.Plan) -> None:
+    """Say that a model is at hand. It is not called unasked: that costs money, and sends texts to somebody."""
+    found = [name for name in LLM_VARIABLES if os.environ.get(name)]
+    if found and not plan.llm:
+        calls = plan.healthy_requests + plan.bad_requests
+        say(f"{' and '.join(found)} found: with --llm that model writes the answers, about {calls} calls")
 
 
 def _stay(until: str) -> None:
