@@ -22,6 +22,7 @@ from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_collector.decision import DecideConfig
 from groundwatch_collector.decision_store import Place
 from groundwatch_collector.feedback_access import FeedbackAccess
+from groundwatch_collector.garbage import look_less_often
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.kafka_consumer import KafkaPipelines
 from groundwatch_collector.log_protocol import AppendLog, DecisionLog
@@ -402,6 +403,7 @@ def command(arguments: argparse.Namespace) -> int:
                 require_kafka()
             emit({"configuration": "ok"}, arguments.json, lambda: "the configuration is good")
             return 0
+        look_less_often()
         with explained(settings.server):
             monitor = Monitor(settings)
     except ConfigError as error:

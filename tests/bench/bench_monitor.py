@@ -37,6 +37,7 @@ from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_collector import decision_store
 from groundwatch_collector.assembly import Pending
 from groundwatch_collector.decision import DecideConfig, Decision
+from groundwatch_collector.garbage import look_less_often
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.limits import Limits
 from groundwatch_collector.pipeline import Pipeline
@@ -112,6 +113,7 @@ def serve(
     profile: str,
 ) -> None:
     """Answer each message on *control* with a measurement, until it is False."""
+    look_less_often()  # as `groundwatch serve` does
     engine = open_engine(f"sqlite:///{Path(folder) / 'groundwatch.db'}")
     migrations.upgrade(engine)
     registry = CollectorRegistry()
