@@ -151,5 +151,13 @@ def _best_context(trace: RagTrace, assessment: Assessment) -> tuple[Evidence, ..
 def _passage(document: Document, where: str) -> Evidence | None:
     if not document.text:
         return None
-    quote = document.text[:_QUOTE_CHARACTERS]
+    quote = _opening(document.text)
     return Evidence(document.id, 0, len(quote), quote, "candidates" if where == "candidates" else "context")
+
+
+def _opening(text: str) -> str:
+    """The beginning of *text*, without half a word at its end: people read it, and a candidate keeps it."""
+    if len(text) <= _QUOTE_CHARACTERS:
+        return text
+    end = max(text.rfind(mark, 0, _QUOTE_CHARACTERS + 1) for mark in (" ", "\n", "，", "。"))
+    return text[: end if end > _QUOTE_CHARACTERS // 2 else _QUOTE_CHARACTERS]

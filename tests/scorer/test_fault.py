@@ -118,3 +118,25 @@ def test_layer(trace, reading, layer):
 )
 def test_no_failure_has_no_layer(reading):
     assert fault.find(TRACE, replace(READING, **reading)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("The passage that answers.", "The passage that answers."),
+        ("retention " * 100, " retention"),  # ten letters a word: the bound falls into one
+        ("administrator, " * 60, " administrator,"),
+        ("已删除的文件保留三十天。" * 60, "已删除的文件保留三十天"),
+        ("x" * 1_000, "x" * 300),  # nowhere to cut
+    ],
+)
+def test_the_passage_of_a_finding_does_not_end_in_the_middle_of_a_word(text, ends):
+    """People read it, and a candidate keeps it as the anchor that a right answer has to rest on."""
+    finding = fault.find(
+        replace(TRACE, candidates=(replace(GOOD, text=text), BAD)), replace(READING, refusal=Refusal.FULL)
+    )
+    assert finding is not None
+    (passage,) = finding.evidence
+    assert passage.quote == text[passage.start : passage.end]
+    assert passage.quote.endswith(ends)
+    assert len(passage.quote) <= 300
