@@ -327,7 +327,7 @@ def _open_log(server: ServerConfig, now: Callable[[], float]) -> SpanLog:
 
 
 def judges(config: JudgeConfig, api_key: Secret, engine: Engine, now: float) -> list[Judge]:
-    """The local judge, and the configured model beside it. The first one's verdicts make the headline."""
+    """The local judge, and the configured model beside it, each with a series of its own."""
     chosen: list[Judge] = [LocalJudge()]
     if config.llm_model:
         # What was spent since midnight counts against the day's budget, whatever was restarted in between.
