@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 from groundwatch_collector import rates as planning
 from groundwatch_collector import rules, sampling, signals, strata
 from groundwatch_collector.assembly import AssemblyConfig, Pending
-from groundwatch_collector.mapping import identity, to_ragtrace
+from groundwatch_collector.lazy_trace import changed, whole
+from groundwatch_collector.mapping import identity, to_lazy_trace
 from groundwatch_collector.mapping.tree import is_root
 from groundwatch_collector.noticing import NOTHING, Noticed, Noticer
 from groundwatch_collector.novelty import NoveltySettings
@@ -220,11 +222,12 @@ class Decider:
         table = self._rates.table(trace.started_at)
         probability = table.probability(stratum)
         chosen = sampling.included(number, probability)
-        if chosen and not _storable(trace):
+        stored = _storable(trace) if chosen else trace
+        if stored is None:
             return self._skipped(pending, number, "unreadable")
         return Decision(
             pending=pending,
-            trace=trace,
+            trace=stored,
             app=trace.app,
             version=trace.version,
             started_at=trace.started_at,
@@ -247,24 +250,25 @@ class Decider:
     def read(self, pending: Pending, feedback: Sequence[Feedback]) -> RagTrace | None:
         """The trace of *pending* as it can be stored; None when it is none, or cannot be."""
         trace = self._read(pending, feedback)
-        return trace if trace is not None and _storable(trace) else None
+        return _storable(trace) if trace is not None else None
 
     def _read(self, pending: Pending, feedback: Sequence[Feedback]) -> RagTrace | None:
         """Map the spans of *pending*, with a start that can be true and the count of upstream sampling."""
         spans = list(pending.spans.values())
-        trace = to_ragtrace(spans, feedback, incomplete=pending.incomplete, flags=pending.flags)
+        trace = to_lazy_trace(spans, feedback, incomplete=pending.incomplete, flags=pending.flags)
         if trace is None:
             return None
-        flags = set(trace.flags)
         count = sampling.adjusted_count(_trace_state(spans))
+        started_at = self._plausible(trace.started_at, pending.first_received_at)
+        flags = set()
         if count is None:
             flags.add("tracestate_invalid")
-        started_at = self._plausible(trace.started_at, pending.first_received_at)
         if started_at != trace.started_at:
             flags.add("start_time_replaced")
-        if count == 1.0 and started_at == trace.started_at:
+        changes: dict[str, Any] = {"flags": tuple(sorted(flags.union(trace.flags)))} if flags else {}
+        if count == 1.0 and not changes:
             return trace
-        return replace(trace, started_at=started_at, adjusted_count=count or 1.0, flags=tuple(sorted(flags)))
+        return changed(trace, started_at=started_at, adjusted_count=count or 1.0, **changes)
 
     def _skipped(self, pending: Pending, number: int, reason: str) -> Decision:
         app, version = identity(list(pending.spans.values()))
@@ -290,17 +294,18 @@ class Decider:
         return started_at if EARLIEST_START <= started_at <= received_at + self._future_seconds else received_at
 
 
-def _storable(trace: RagTrace) -> bool:
-    """What cannot be stored must fail here, for one trace, not in the transaction of many.
+def _storable(trace: RagTrace) -> RagTrace | None:
+    """The whole of *trace*; None where it cannot be stored: that must fail here, not in the transaction of many.
 
-    Asked of traces whose text will be stored only: it is a twelfth of the time that a trace takes.
+    Asked of traces whose text will be stored only: the others' texts are mostly never read.
     """
     try:
-        to_json(trace)
+        read = whole(trace)
+        to_json(read)
     except Exception as error:  # a fault of ours: mapping lets nothing through that JSON cannot hold
         logger.error("trace %s cannot be stored: %s", trace.trace_id, type(error).__name__, exc_info=True)
-        return False
-    return True
+        return None
+    return read
 
 
 def _trace_state(spans: Sequence[Span]) -> str:

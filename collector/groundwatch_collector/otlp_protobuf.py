@@ -1,15 +1,17 @@
-"""OTLP protobuf into spans, one span at a time.
+"""OTLP protobuf into spans.
 
-The outer messages are walked by their framing only, so a body of a million empty spans is refused by counting, before
-an object exists for any of them; and at no time is more than one span held as a message tree.
+A small body is parsed whole. The outer messages of a large one are walked by their framing only, so a body of a
+million empty spans is refused by counting, before an object exists for any of them; and at no time is more than one
+span held as a message tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
@@ -22,6 +24,7 @@ _STATUS = {1: "ok", 2: "error"}
 _NO_PARENT = bytes(8)
 _SPANS = 2  # field number in ScopeSpans
 _OTHER = 0  # no field has this number: stands for those that are not length-delimited
+_WHOLE_BYTES = 128 * 1024  # up to here the message tree of a body takes a few MB at the most, whatever is in it
 _COUNT_FIRST_BYTES = 512 * 1024  # a smaller span cannot hold enough values to matter (2 bytes each at least)
 
 # Which fields of which message are messages that can repeat: where values hide.
@@ -39,18 +42,46 @@ _CHILDREN: dict[str, dict[int, str]] = {
 def decode_protobuf(body: bytes, limits: Limits, project: str = "") -> tuple[list[Span], Intake]:
     """Decode an ``ExportTraceServiceRequest``. Raises :class:`Rejected` when it is not one, or too much of one."""
     intake = Intake(limits, project=project)
+    whole = _parsed(body)
     try:
-        return list(_spans(memoryview(body), intake)), intake
+        found = _whole_groups(whole, limits) if whole is not None else _walked_groups(memoryview(body), limits)
+        return list(_spans(found, intake)), intake
     except DecodeError:
         raise _malformed("a span or resource inside is damaged") from None
 
 
-def _spans(body: memoryview, intake: Intake) -> Iterator[Span]:
-    for resource, scope, spans in _groups(body, intake.limits):
+_Group: TypeAlias = tuple[Resource, InstrumentationScope, Iterable[SpanMessage | memoryview]]
+
+
+def _parsed(body: bytes) -> ExportTraceServiceRequest | None:
+    """A small body as one message, which takes a tenth of the time; None: walk it, also to find what is wrong."""
+    if len(body) > _WHOLE_BYTES:
+        return None
+    try:
+        request = ExportTraceServiceRequest.FromString(body)
+    except DecodeError:
+        return None
+    return request if request.resource_spans else None  # what is no request at all may look like an empty one
+
+
+def _whole_groups(request: ExportTraceServiceRequest, limits: Limits) -> Iterator[_Group]:
+    groups = [(each.resource, scope) for each in request.resource_spans for scope in each.scope_spans]
+    if sum(len(scope.spans) for _, scope in groups) > limits.max_spans_per_request:
+        raise too_many_spans(limits)
+    return ((resource, scope.scope, scope.spans) for resource, scope in groups)
+
+
+def _walked_groups(body: memoryview, limits: Limits) -> Iterator[_Group]:
+    for resource, scope, spans in _groups(body, limits):
+        yield Resource.FromString(resource), InstrumentationScope.FromString(scope), spans
+
+
+def _spans(groups: Iterable[_Group], intake: Intake) -> Iterator[Span]:
+    for resource, scope, spans in groups:
         origin = _origin(resource, scope, intake)
-        for raw in spans:
+        for span in spans:
             try:
-                yield _span(raw, origin, intake)
+                yield _span(span, origin, intake)
             except SpanRefused as refusal:
                 intake.rejected[refusal.reason] += 1
 
@@ -89,26 +120,32 @@ class _Budget:
         return found
 
 
-def _origin(resource: bytes, scope: bytes, intake: Intake) -> Origin:
+def _origin(resource: Resource, scope: InstrumentationScope, intake: Intake) -> Origin:
     intake.begin()
     try:
-        attributes = _attributes(Resource.FromString(resource).attributes, intake)
+        attributes = _attributes(resource.attributes, intake)
     except SpanRefused as refusal:
         raise Rejected(refusal.reason, f"resource attributes: {refusal.reason}") from None
-    scope_message = InstrumentationScope.FromString(scope)
-    name, version = intake.text(scope_message.name), intake.text(scope_message.version)
+    name, version = intake.text(scope.name), intake.text(scope.version)
     return Origin(intake.resource(attributes), name, version, tuple(intake.flags))
 
 
-def _span(raw: memoryview, origin: Origin, intake: Intake) -> Span:
-    intake.begin(origin.flags)
+def _message(raw: SpanMessage | memoryview, limits: Limits) -> SpanMessage:
+    if not isinstance(raw, memoryview):
+        return raw
     if len(raw) > _COUNT_FIRST_BYTES:
-        _count_values(raw, intake.limits)
-    message = SpanMessage.FromString(raw)  # type: ignore[arg-type]  # the stubs know bytes only
-    parent = message.parent_span_id
+        _count_values(raw, limits)
+    return SpanMessage.FromString(raw)  # type: ignore[arg-type]  # the stubs know bytes only
+
+
+def _span(raw: SpanMessage | memoryview, origin: Origin, intake: Intake) -> Span:
+    intake.begin(origin.flags)
+    message = _message(raw, intake.limits)
+    parent, status, state = message.parent_span_id, message.status, message.trace_state
     trace_id, span_id = message.trace_id.hex(), message.span_id.hex()
     parent_id = "" if parent in (b"", _NO_PARENT) else parent.hex()
     intake.check_ids(trace_id, span_id, parent_id)
+    events, links, said = message.events, message.links, status.message
     return Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -117,16 +154,16 @@ def _span(raw: memoryview, origin: Origin, intake: Intake) -> Span:
         kind=message.kind,
         start_unix_nano=message.start_time_unix_nano,
         end_unix_nano=message.end_time_unix_nano,
-        status=_STATUS.get(message.status.code, "unset"),  # type: ignore[arg-type]
-        status_message=intake.text(message.status.message),
+        status=_STATUS.get(status.code, "unset"),  # type: ignore[arg-type]
+        status_message=intake.text(said) if said else "",
         attributes=_attributes(message.attributes, intake),
-        events=tuple(_events(message.events, intake)) if message.events else (),
-        links=tuple(_links(message.links, intake)) if message.links else (),
+        events=tuple(_events(events, intake)) if events else (),
+        links=tuple(_links(links, intake)) if links else (),
         scope_name=origin.scope_name,
         scope_version=origin.scope_version,
         resource=origin.resource,
         dropped_attributes=message.dropped_attributes_count,
-        trace_state=intake.text(message.trace_state),
+        trace_state=intake.text(state) if state else "",
         flags=intake.kept(),
     )
 

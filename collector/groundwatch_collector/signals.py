@@ -57,7 +57,7 @@ def measure(trace: RagTrace, *, reasked: float = 0.0) -> Signals:
     return Signals(
         unsupported_terms=_missing_share(_terms(answer), context),
         unsupported_numbers=_missing_share(_numbers(answer), context),
-        missing_citation=float(bool(answer) and bool(context) and not trace.citations and not _MARKER.search(answer)),
+        missing_citation=float(bool(answer) and bool(context) and not _MARKER.search(answer) and not trace.citations),
         short_answer=float(trace.answer is not None and len(answer) < _short_length(answer)),
         retries=min(1.0, trace.retries / 2),
         weak_retrieval=_weak_retrieval(trace),
@@ -74,8 +74,11 @@ def score(signals: Signals) -> float:
 
 def _shown(trace: RagTrace) -> tuple[Document, ...] | None:
     """The documents nearest to what the model read."""
-    lists = (trace.context, trace.reranked, trace.candidates)
-    return next((found for found in lists if found is not None), None)
+    for name in ("context", "reranked", "candidates"):  # one after the other: reading a list is dear
+        found: tuple[Document, ...] | None = getattr(trace, name)
+        if found is not None:
+            return found
+    return None
 
 
 def _context(trace: RagTrace) -> str | None:

@@ -109,8 +109,9 @@ class Intake:
             raise SpanRefused(Reason.BAD_SPAN_ID)
         if parent_id and len(parent_id) != SPAN_ID_DIGITS:
             raise SpanRefused(Reason.BAD_PARENT_ID)
-        self._trace_spans[trace_id] += 1
-        if self._trace_spans[trace_id] > self.limits.max_spans_per_trace:
+        spans = self._trace_spans.get(trace_id, 0) + 1
+        self._trace_spans[trace_id] = spans
+        if spans > self.limits.max_spans_per_trace:
             raise SpanRefused(Reason.TOO_MANY_SPANS_IN_TRACE)
 
     def kept(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class SpanLink:
     attributes: Attributes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # nobody changes one; frozen, it would take twice as long to make
 class Span:
     """One OTLP span with its resource and scope flattened in."""
 

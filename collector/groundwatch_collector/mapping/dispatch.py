@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from groundwatch import names
+from groundwatch_collector.lazy_trace import whole
 from groundwatch_collector.mapping import compose, groundwatch, langfuse, openinference, otel_genai, traceloop, tree
 from groundwatch_collector.mapping.reading import Reading
 from groundwatch_collector.mapping.values import Notes
@@ -34,7 +35,15 @@ _ATTRIBUTES: tuple[tuple[str, str, Reader], ...] = (
 def to_ragtrace(
     spans: Sequence[Span], feedback: Sequence[Feedback] = (), *, incomplete: bool = False, flags: Iterable[str] = ()
 ) -> RagTrace | None:
-    """Read *spans* of one trace; None when it is not a question (index building, a health check).
+    """As :func:`to_lazy_trace`, with every field read."""
+    trace = to_lazy_trace(spans, feedback, incomplete=incomplete, flags=flags)
+    return whole(trace) if trace is not None else None
+
+
+def to_lazy_trace(
+    spans: Sequence[Span], feedback: Sequence[Feedback] = (), *, incomplete: bool = False, flags: Iterable[str] = ()
+) -> RagTrace | None:
+    """Read *spans* of one trace as far as needed; None when it is not a question (index building, a health check).
 
     The order and the repetition of spans do not matter, except that of two different spans with one id the first
     wins. *flags* are what the caller noticed before. Never raises on what a sender wrote.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal
 
 from groundwatch import names
+from groundwatch_collector.lazy_trace import LazyTrace
 from groundwatch_collector.mapping import tree as trees
 from groundwatch_collector.mapping.outcome import Evidence, infer
 from groundwatch_collector.mapping.tree import Tree
@@ -22,7 +25,7 @@ from groundwatch_collector.mapping.values import (
     parse,
     text,
 )
-from groundwatch_collector.ragtrace import Citation, Document, Feedback, Outcome, RagTrace, Usage
+from groundwatch_collector.ragtrace import Citation, Document, Feedback, Outcome, RagTrace, Stage, Usage
 from groundwatch_collector.spans import Span
 
 # Where each list is looked for: its own stage first, then wherever else the SDK may have put it.
@@ -37,48 +40,64 @@ def is_ours(span: Span) -> bool:
     return span.scope_name == names.SCOPE_NAME or names.STAGE in span.attributes
 
 
-def read(tree: Tree, feedback: Sequence[Feedback], notes: Notes, *, incomplete: bool) -> RagTrace | None:
-    ours = [span for span in tree.spans if is_ours(span)]
-    started_at, duration = trees.extent(tree, notes)
-    lists = {name: _documents(ours, name, notes) for name in _LISTS}
-    lists["reranked"] = _with_text(lists["reranked"], (lists["candidates"],), notes)
-    lists["context"] = _with_text(lists["context"], (lists["reranked"], lists["candidates"]), notes)
-    query, answer = _root_text(tree, names.QUERY, "query", notes), _answer(tree, ours, notes)
-    rewritten = notes.take("rewritten_query", _rewritten(ours, query, notes))
-    outcome, recorded = _outcome(tree, ours, lists["candidates"], answer, notes)
-    app, version = trees.identity(tree.spans)
-    return RagTrace(
-        trace_id=tree.spans[0].trace_id,
-        app=app,
-        version=version,
-        project=trees.project(tree, notes),
-        started_at=started_at,
-        duration_seconds=duration,
-        outcome=outcome,
-        outcome_source="recorded" if recorded else "inferred",
-        outcome_reason=_root_label(tree, names.OUTCOME_REASON, notes),
-        query=query,
-        rewritten_query=rewritten,
-        candidates=lists["candidates"],
-        reranked=lists["reranked"],
-        context=lists["context"],
-        answer=answer,
-        citations=_citations(tree, ours, notes),
-        error_class=_error_class(tree, ours, outcome, notes),
-        retries=count(_from_any(tree, ours, names.RETRIES), notes) or 0,
-        stages=trees.stages(tree, {span.span_id: _stage_name(span) for span in ours}, notes),
-        time_to_first_token_seconds=amount(_from_any(tree, ours, names.FIRST_TOKEN), notes, MAX_SECONDS),
-        usage=_usage(tree, ours, notes),
-        model=_model(tree, ours, notes),
-        session=_root_label(tree, names.SESSION, notes) or _root_label(tree, names.CONVERSATION, notes),
-        user_hash=_root_label(tree, names.USER_HASH, notes)[:64],
-        feedback=tuple(feedback),
-        incomplete=incomplete,
-        flags=_flags(ours, notes),
-        convention="groundwatch",
-        sources=notes.sources,
-        span_count=len(tree.spans),
-    )
+def read(tree: Tree, feedback: Sequence[Feedback], notes: Notes, *, incomplete: bool) -> RagTrace:
+    """The trace of *tree*. Whatever is not needed to sort and count it is read when it is first asked for."""
+    return _Reading(tree, feedback, notes, incomplete).trace()
+
+
+class _Reading:
+    """The fields of one trace, each read once. It does not know its trace: a ring of the two would outlive both."""
+
+    def __init__(self, tree: Tree, feedback: Sequence[Feedback], notes: Notes, incomplete: bool) -> None:
+        self.tree, self.root, self.notes = tree, tree.root, notes
+        self.ours = [span for span in tree.spans if is_ours(span)]
+        self.stage_names = {span.span_id: _stage_name(span) for span in self.ours}
+        self._values: dict[str, Any] = {"feedback": tuple(feedback), "incomplete": incomplete}
+
+    def trace(self) -> RagTrace:
+        known = self._values
+        known["trace_id"], known["span_count"] = self.tree.spans[0].trace_id, len(self.tree.spans)
+        known["app"], known["version"] = trees.identity(self.tree.spans)
+        known["started_at"], known["duration_seconds"] = trees.extent(self.tree, self.notes)
+        known["convention"], known["adjusted_count"] = "groundwatch", 1.0
+        return LazyTrace(self.value, **known)
+
+    def value(self, name: str) -> Any:
+        """Field *name* of the trace."""
+        if name not in self._values:
+            self._values[name] = _READERS[name](self)
+        return self._values[name]
+
+    # What several fields look at.
+
+    @cached_property
+    def places(self) -> list[Span]:
+        """The root, then our stages, latest first: after a retry the last attempt is the one that counted."""
+        root = [self.root] if self.root is not None else []
+        return root + [span for span in reversed(self.ours) if span is not self.root]
+
+    @cached_property
+    def anywhere(self) -> dict[str, Any]:
+        """Each attribute as the first of ``places`` has it."""
+        found: dict[str, Any] = {}
+        for span in reversed(self.places):
+            found.update(span.attributes)
+        return found
+
+    def documents(self, name: str) -> tuple[Document, ...] | None:
+        found: tuple[Document, ...] | None = self.value(name)
+        return found
+
+    def root_text(self, key: str, name: str) -> str | None:
+        found = text(self.root.attributes.get(key), self.notes) if self.root is not None else None
+        return None if found is None else self.notes.take(name, Found(found, key))
+
+    def root_label(self, key: str, limit: int = 200) -> str:
+        return label(self.root.attributes.get(key), self.notes)[:limit] if self.root is not None else ""
+
+    def stages_named(self, name: str) -> list[Span]:
+        """Our stages called *name*, latest first."""
+        return [span for span in reversed(self.ours) if self.stage_names[span.span_id] == name]
 
 
 def _stage_name(span: Span) -> str:
@@ -86,69 +105,49 @@ def _stage_name(span: Span) -> str:
     return stage if isinstance(stage, str) and stage in names.STAGES else "other"
 
 
-def _places(tree: Tree, ours: Sequence[Span]) -> Iterator[Span]:
-    """The root, then our stages with the latest first: after a retry the last attempt is the one that counted."""
-    if tree.root is not None:
-        yield tree.root
-    yield from (span for span in reversed(ours) if span is not tree.root)
-
-
-def _from_any(tree: Tree, ours: Sequence[Span], key: str) -> object:
-    return next((span.attributes[key] for span in _places(tree, ours) if key in span.attributes), None)
-
-
-def _root_text(tree: Tree, key: str, name: str, notes: Notes) -> str | None:
-    found = text(tree.root.attributes.get(key), notes) if tree.root is not None else None
-    return None if found is None else notes.take(name, Found(found, key))
-
-
-def _root_label(tree: Tree, key: str, notes: Notes) -> str:
-    return label(tree.root.attributes.get(key), notes) if tree.root is not None else ""
-
-
-def _answer(tree: Tree, ours: Sequence[Span], notes: Notes) -> str | None:
-    found = _root_text(tree, names.ANSWER, "answer", notes)
+def _answer(reading: _Reading) -> str | None:
+    found = reading.root_text(names.ANSWER, "answer")
     if found is not None:
         return found
-    stages = [span for span in reversed(ours) if _stage_name(span) == "answer"]
+    notes, stages = reading.notes, reading.stages_named("answer")
     return notes.take(
         "answer", next((f for span in stages if (f := first_text(span.attributes, (names.ANSWER,), notes))), None)
     )
 
 
-def _rewritten(ours: Sequence[Span], query: str | None, notes: Notes) -> Found | None:
-    ordered = sorted(ours, key=lambda span: _stage_name(span) != "rewrite")
+def _rewritten(reading: _Reading) -> str | None:
+    ordered = sorted(reading.ours, key=lambda span: reading.stage_names[span.span_id] != "rewrite")
     for span in ordered:
-        found = first_text(span.attributes, (names.REWRITTEN_QUERY,), notes)
-        if found is not None and found.value != query:
-            return found
+        found = first_text(span.attributes, (names.REWRITTEN_QUERY,), reading.notes)
+        if found is not None and found.value != reading.value("query"):
+            return reading.notes.take("rewritten_query", found)
     return None
 
 
-def _documents(ours: Sequence[Span], name: str, notes: Notes) -> tuple[Document, ...] | None:
+def _documents(reading: _Reading, name: str) -> tuple[Document, ...] | None:
     key, stage = _LISTS[name]
-    holders = [span for span in ours if key in span.attributes]
-    own = [span for span in holders if _stage_name(span) == stage] or holders
+    holders = [span for span in reading.ours if key in span.attributes]
+    own = [span for span in holders if reading.stage_names[span.span_id] == stage] or holders
     if not own:
         return None
     if len(own) > 1:
-        notes.flags.add(f"several_{name}")
-    found = documents(own[-1].attributes[key], notes)
+        reading.notes.flags.add(f"several_{name}")
+    found = documents(own[-1].attributes[key], reading.notes)
     if found is not None:
-        notes.sources[name] = key
+        reading.notes.sources[name] = key
     return found
 
 
-def _with_text(
-    found: tuple[Document, ...] | None, earlier: Sequence[tuple[Document, ...] | None], notes: Notes
-) -> tuple[Document, ...] | None:
+def _with_text(reading: _Reading, name: str, *earlier: str) -> tuple[Document, ...] | None:
     """A document that a later stage names by its id alone has the text that an earlier stage showed under it."""
+    found = _documents(reading, name)
     if found is None or all(document.text is not None for document in found):
         return found
-    texts = {document.id: document for known in reversed(earlier) for document in known or () if document.text}
+    known = [reading.documents(list_name) for list_name in reversed(earlier)]
+    texts = {document.id: document for shown in known for document in shown or () if document.text}
     joined = tuple(_joined(document, texts.get(document.id)) for document in found)
     if joined != found:
-        notes.flags.add("text_joined_by_id")
+        reading.notes.flags.add("text_joined_by_id")
     return joined
 
 
@@ -158,46 +157,45 @@ def _joined(document: Document, known: Document | None) -> Document:
     return replace(document, text=known.text, cut=known.cut, title=document.title or known.title)
 
 
-def _outcome(
-    tree: Tree, ours: Sequence[Span], candidates: tuple[Document, ...] | None, answer: str | None, notes: Notes
-) -> tuple[Outcome, bool]:
-    word = tree.root.attributes.get(names.OUTCOME) if tree.root is not None else None
+def _outcome(reading: _Reading) -> tuple[Outcome, Literal["recorded", "inferred"]]:
+    notes = reading.notes
+    word = reading.root.attributes.get(names.OUTCOME) if reading.root is not None else None
     if word is not None:
         notes.sources["outcome"] = names.OUTCOME
         try:
-            return Outcome(str(word)), True
+            return Outcome(str(word)), "recorded"
         except ValueError:
             notes.flags.add("unknown_outcome_word")
-            return Outcome.UNKNOWN, True
+            return Outcome.UNKNOWN, "recorded"
     notes.flags.add("outcome_not_recorded")
-    outcome, rule = infer(_evidence(tree, ours, candidates, answer, notes))
+    outcome, rule = infer(_evidence(reading))
     notes.sources["outcome"] = f"rule:{rule}"
-    return outcome, False
+    return outcome, "inferred"
 
 
-def _evidence(
-    tree: Tree, ours: Sequence[Span], candidates: tuple[Document, ...] | None, answer: str | None, notes: Notes
-) -> Evidence:
-    ends = [span for span in ours if span is tree.root or _stage_name(span) == "answer"]
+def _evidence(reading: _Reading) -> Evidence:
+    ends = [s for s in reading.ours if s is reading.root or reading.stage_names[s.span_id] == "answer"]
+    candidates = reading.documents("candidates")
     return Evidence(
-        error_classes=[trees.error_class(span, notes) for span in ends],
+        error_classes=[trees.error_class(span, reading.notes) for span in ends],
         status_messages=[span.status_message for span in ends],
         failed=any(span.status == "error" for span in ends),
         documents=None if candidates is None else len(candidates),
-        answer=answer,
+        answer=reading.value("answer"),
     )
 
 
-def _error_class(tree: Tree, ours: Sequence[Span], outcome: Outcome, notes: Notes) -> str:
-    at_root = trees.error_class(tree.root, notes) if tree.root is not None else ""
-    if at_root or outcome not in (Outcome.ERROR, Outcome.TIMEOUT, Outcome.CANCELLED):
+def _error_class(reading: _Reading) -> str:
+    notes, root = reading.notes, reading.root
+    at_root = trees.error_class(root, notes) if root is not None else ""
+    if at_root or reading.value("outcome") not in (Outcome.ERROR, Outcome.TIMEOUT, Outcome.CANCELLED):
         return at_root
-    return next((found for span in reversed(ours) if (found := trees.error_class(span, notes))), "")
+    return next((found for span in reversed(reading.ours) if (found := trees.error_class(span, notes))), "")
 
 
-def _citations(tree: Tree, ours: Sequence[Span], notes: Notes) -> tuple[Citation, ...]:
-    value = _from_any(tree, ours, names.CITATIONS)
-    raw = parse(value, notes)
+def _citations(reading: _Reading) -> tuple[Citation, ...]:
+    notes = reading.notes
+    raw = parse(reading.anywhere.get(names.CITATIONS), notes)
     if raw is None:
         return ()
     if not isinstance(raw, list):
@@ -213,37 +211,53 @@ def _citation(entry: dict[str, object] | str, notes: Notes) -> Citation:
     return Citation(label(entry.get("id"), notes), label(entry.get("marker"), notes, 50))
 
 
-def _usage(tree: Tree, ours: Sequence[Span], notes: Notes) -> Usage:
+def _usage(reading: _Reading) -> Usage:
     return Usage(
-        input_tokens=_tokens(tree, ours, names.INPUT_TOKENS, notes),
-        output_tokens=_tokens(tree, ours, names.OUTPUT_TOKENS, notes),
-        cost_usd=amount(_from_any(tree, ours, names.COST_USD), notes, MAX_COST_USD),
+        input_tokens=_tokens(reading, names.INPUT_TOKENS),
+        output_tokens=_tokens(reading, names.OUTPUT_TOKENS),
+        cost_usd=amount(reading.anywhere.get(names.COST_USD), reading.notes, MAX_COST_USD),
     )
 
 
-def _tokens(tree: Tree, ours: Sequence[Span], key: str, notes: Notes) -> int | None:
+def _tokens(reading: _Reading, key: str) -> int | None:
     """The request's own total when it carries one, else the sum over its stages."""
-    if tree.root is not None and key in tree.root.attributes:
-        return count(tree.root.attributes[key], notes)
-    found = [n for span in ours if (n := count(span.attributes.get(key), notes)) is not None]
+    root, notes = reading.root, reading.notes
+    if root is not None and key in root.attributes:
+        return count(root.attributes[key], notes)
+    found = [n for span in reading.ours if (n := count(span.attributes.get(key), notes)) is not None]
     return sum(found) if found else None
 
 
-def _model(tree: Tree, ours: Sequence[Span], notes: Notes) -> str:
-    answers = [span for span in reversed(ours) if _stage_name(span) == "answer"]
+def _model(reading: _Reading) -> str:
     for key in (names.RESPONSE_MODEL, names.REQUEST_MODEL):
-        for span in (*answers, *_places(tree, ours)):
-            if found := label(span.attributes.get(key), notes):
+        for span in (*reading.stages_named("answer"), *reading.places):
+            if found := label(span.attributes.get(key), reading.notes):
                 return found
     return ""
 
 
-def _flags(ours: Sequence[Span], notes: Notes) -> tuple[str, ...]:
-    for span in ours:
+def _stages(reading: _Reading) -> tuple[Stage, ...]:
+    return trees.stages(reading.tree, reading.stage_names, reading.notes)
+
+
+def _flags(reading: _Reading) -> tuple[str, ...]:
+    """Everything is read for them: each field may add its own."""
+    for name in _READERS:
+        if name not in ("flags", "sources"):
+            reading.value(name)
+    notes = reading.notes
+    for span in reading.ours:
         if _listed(span, names.TRUNCATED, notes):
             notes.flags.add("cut_by_sender")
         notes.flags.update(label(flag, notes, 64) for flag in _listed(span, names.FLAGS, notes)[:20])
     return tuple(sorted(notes.flags))
+
+
+def _sources(reading: _Reading) -> dict[str, str]:
+    """In the order of the fields, whichever was read first."""
+    reading.value("flags")
+    found = reading.notes.sources
+    return {name: found[name] for name in _READERS if name in found}
 
 
 def _listed(span: Span, key: str, notes: Notes) -> list[object]:
@@ -252,3 +266,31 @@ def _listed(span: Span, key: str, notes: Notes) -> list[object]:
         return []
     found = parse(value, notes)
     return found if isinstance(found, list) else []
+
+
+_READERS: Mapping[str, Callable[[_Reading], Any]] = {
+    "outcome": lambda reading: reading.value("_outcome")[0],
+    "outcome_source": lambda reading: reading.value("_outcome")[1],
+    "outcome_reason": lambda reading: reading.root_label(names.OUTCOME_REASON),
+    "query": lambda reading: reading.root_text(names.QUERY, "query"),
+    "rewritten_query": _rewritten,
+    "candidates": lambda reading: _documents(reading, "candidates"),
+    "reranked": lambda reading: _with_text(reading, "reranked", "candidates"),
+    "context": lambda reading: _with_text(reading, "context", "reranked", "candidates"),
+    "answer": _answer,
+    "citations": _citations,
+    "error_class": _error_class,
+    "retries": lambda reading: count(reading.anywhere.get(names.RETRIES), reading.notes) or 0,
+    "stages": _stages,
+    "time_to_first_token_seconds": lambda reading: amount(
+        reading.anywhere.get(names.FIRST_TOKEN), reading.notes, MAX_SECONDS
+    ),
+    "usage": _usage,
+    "model": _model,
+    "session": lambda reading: reading.root_label(names.SESSION) or reading.root_label(names.CONVERSATION),
+    "user_hash": lambda reading: reading.root_label(names.USER_HASH, 64),
+    "project": lambda reading: trees.project(reading.tree, reading.notes),
+    "flags": _flags,
+    "sources": _sources,
+    "_outcome": _outcome,
+}
