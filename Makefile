@@ -4,10 +4,10 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help demo serve test check bench clean venv-demo venv-test torture torture-kafka
+.PHONY: help demo serve test check bench clean venv-demo venv-test torture torture-embedded torture-kafka
 
 help:  ## what there is
-	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
 
 demo: venv-demo  ## a real RAG app, a bad deploy, and what Groundwatch says of it
 	@$(BIN)/groundwatch demo $(ARGS)
@@ -27,10 +27,13 @@ check: venv-test  ## style, types, import order
 bench: venv-test  ## measurements; never asserted
 	@for f in tests/bench/bench_*.py; do echo "== $$f" >&2; $(BIN)/python $$f || exit 1; done
 
-torture: venv-test  ## kill -9 the monitor KILLS times under load
+torture: venv-test  ## kill -9 under load, KILLS times the monitor, then KILLS times collectors on Kafka with broker restarts
+	$(BIN)/python tests/harness/torture_both.py --kills $(or $(KILLS),20)
+
+torture-embedded: venv-test  ## the first half of it: the monitor with its own span log
 	$(BIN)/python tests/harness/torture.py --kills $(or $(KILLS),20)
 
-torture-kafka: venv-test  ## kill -9 collectors on a Kafka topic KILLS times under load, and the broker after every tenth
+torture-kafka: venv-test  ## the second half: two collectors on a topic, and the broker after every tenth kill
 	$(BIN)/python tests/harness/kafka_torture.py --kills $(or $(KILLS),20)
 
 clean:  ## remove what was built

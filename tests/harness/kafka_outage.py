@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 import kafka_broker
-import kafka_torture
 import kafka_worker
 import torture
 from prometheus_client import CollectorRegistry
@@ -89,7 +88,7 @@ def outage(minutes: float, folder: Path) -> dict[str, float]:
         log.wait_ready(60)
         result["seconds_to_first_write"] = round(time.monotonic() - began, 1)
         sender.send(20)
-        while (account := kafka_torture.account(url, sender.acknowledged))["lost"] and time.monotonic() < began + 120:
+        while (account := torture.account(url, sender.acknowledged))["lost"] and time.monotonic() < began + 120:
             time.sleep(0.2)
         result["seconds_to_decided"] = round(time.monotonic() - began, 1)
         result |= {"refused": sender.refused, "memory_mb_after": memory_mb(), **account}

@@ -15,51 +15,32 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import kafka_broker
 import kafka_worker
 import torture
 from prometheus_client import CollectorRegistry
-from sqlalchemy import func, select
 
 from groundwatch_collector.kafka_metrics import KafkaMetrics
 from groundwatch_collector.kafka_producer import KafkaLog
 from groundwatch_collector.kafka_settings import KafkaConfig, KafkaSecrets
 from groundwatch_collector.limits import Limits, Rejected
 from groundwatch_collector.spanlog import LogFailed
-from groundwatch_collector.storage import metadata, open_engine, reader
-from groundwatch_collector.tables import ledger, traffic_tally
+from groundwatch_collector.storage import metadata, open_engine
 
 _PARTITIONS = 4
 _WORKERS = 2
 
 
-@dataclass
-class Load:
-    """Appends batches and remembers which trace ids the broker acknowledged."""
-
-    log: KafkaLog
-    rng: random.Random
-    acknowledged: set[str] = field(default_factory=set)
-    refused: int = 0
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def run(self) -> None:
-        retry: list[str] = []
-        while not self.stop.is_set():
-            batch = retry or [f"{self.rng.getrandbits(128):032x}" for _ in range(self.rng.randint(1, 20))]
-            try:
-                self.log.append("otlp_protobuf", torture.body(batch)).result(60)
-            except (LogFailed, Rejected):
-                self.refused += 1
-                retry = batch  # as a real exporter does: duplicates are part of the test
-                self.stop.wait(0.1)
-                continue
-            self.acknowledged.update(batch)
-            retry = batch if self.rng.random() < 0.1 else []
-            self.stop.wait(0.01)
+def append(log: KafkaLog, batch: bytes) -> bool:
+    """Hand *batch* to the receiver's end; whether the broker acknowledged it."""
+    try:
+        log.append("otlp_protobuf", batch).result(60)
+    except (LogFailed, Rejected):
+        return False
+    return True
 
 
 class Collectors:
@@ -91,20 +72,6 @@ class Collectors:
             self.kill(number)
 
 
-def account(url: str, acknowledged: set[str]) -> dict[str, int]:
-    engine = open_engine(url)
-    with reader(engine).connect() as connection:
-        decided = set(connection.execute(select(ledger.c.trace_id)).scalars())
-        counted = connection.execute(select(func.coalesce(func.sum(traffic_tally.c.received), 0))).scalar_one()
-    engine.dispose()
-    return {
-        "acknowledged": len(acknowledged),
-        "in_ledger": len(decided),
-        "lost": len(acknowledged - decided),
-        "doubled": int(counted) - len(decided),
-    }
-
-
 def run(kills: int, seed: int, folder: Path, broker_every: int = 10) -> dict[str, int]:
     """Kill one collector after the other under load, and restart the broker after each *broker_every* kills."""
     rng = random.Random(seed)
@@ -120,7 +87,7 @@ def run(kills: int, seed: int, folder: Path, broker_every: int = 10) -> dict[str
         config = KafkaConfig(bootstrap_servers=broker.bootstrap, topic="torture", delivery_timeout_seconds=5.0)
         log = KafkaLog(config, KafkaSecrets(), Limits(), KafkaMetrics(CollectorRegistry()), now=time.time)
         log.wait_ready(30)
-        load = Load(log, random.Random(seed + 1))
+        load = torture.Load(partial(append, log), random.Random(seed + 1), pause=0.01)
         collectors = Collectors(broker, folder, url)
         thread = threading.Thread(target=load.run)
         thread.start()
@@ -139,7 +106,7 @@ def run(kills: int, seed: int, folder: Path, broker_every: int = 10) -> dict[str
         finally:
             load.stop.set()
             thread.join()
-        result = _settle(url, load.acknowledged, seconds=120)
+        result = torture.wait_decided(url, load.acknowledged, seconds=120)
         collectors.kill_all()
         log.close()
     finally:
@@ -147,15 +114,6 @@ def run(kills: int, seed: int, folder: Path, broker_every: int = 10) -> dict[str
             collectors.kill_all()
         broker.remove()
     return {"kills": kills, "broker_restarts": restarts, "refused": load.refused, **result}
-
-
-def _settle(url: str, acknowledged: set[str], seconds: float) -> dict[str, int]:
-    deadline = time.monotonic() + seconds
-    while True:
-        result = account(url, acknowledged)
-        if result["lost"] == 0 or time.monotonic() > deadline:
-            return result
-        time.sleep(0.5)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.error
 import urllib.request
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -78,10 +79,11 @@ def free_port() -> int:
 
 @dataclass
 class Load:
-    """Posts batches without pause and remembers which trace ids were acknowledged."""
+    """Sends batches without pause and remembers which trace ids were acknowledged."""
 
-    url: str
+    send: Callable[[bytes], bool]  # a batch; whether it was acknowledged
     rng: random.Random
+    pause: float = 0.0  # seconds after each batch
     acknowledged: set[str] = field(default_factory=set)
     refused: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
@@ -91,23 +93,26 @@ class Load:
         while not self.stop.is_set():
             # What was not acknowledged is sent again, as a real exporter does: duplicates are part of the test.
             batch = retry or [f"{self.rng.getrandbits(128):032x}" for _ in range(self.rng.randint(1, 20))]
-            if self._post(batch):
+            if self.send(body(batch)):
                 self.acknowledged.update(batch)
                 retry = batch if self.rng.random() < 0.1 else []
+                self.stop.wait(self.pause)
             else:
                 self.refused += 1
                 retry = batch
                 self.stop.wait(0.02)
 
-    def _post(self, batch: list[str]) -> bool:
-        request = urllib.request.Request(
-            f"{self.url}/v1/traces", data=body(batch), headers={"content-type": "application/x-protobuf"}
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=5) as reply:
-                return bool(reply.status == 200)
-        except (OSError, urllib.error.URLError):
-            return False
+
+def post(url: str, batch: bytes) -> bool:
+    """Send *batch* over OTLP/HTTP."""
+    headers = {"content-type": "application/x-protobuf"}
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{url}/v1/traces", data=batch, headers=headers), timeout=5
+        ) as reply:
+            return bool(reply.status == 200)
+    except OSError:
+        return False
 
 
 def start(data: Path, port: int) -> subprocess.Popen[bytes]:
@@ -128,8 +133,9 @@ def wait_ready(url: str, deadline: float) -> None:
     raise SystemExit("the monitor did not become ready")
 
 
-def account(data: Path, acknowledged: set[str]) -> dict[str, int]:
-    engine = open_engine(f"sqlite:///{data / 'groundwatch.db'}")
+def account(url: str, acknowledged: set[str]) -> dict[str, int]:
+    """What the database at *url* knows of the acknowledged traces."""
+    engine = open_engine(url)
     with reader(engine).connect() as connection:
         decided = set(connection.execute(select(ledger.c.trace_id)).scalars())
         counted = connection.execute(select(func.coalesce(func.sum(traffic_tally.c.received), 0))).scalar_one()
@@ -142,10 +148,11 @@ def account(data: Path, acknowledged: set[str]) -> dict[str, int]:
     }
 
 
-def wait_decided(data: Path, acknowledged: set[str], seconds: float) -> dict[str, int]:
+def wait_decided(url: str, acknowledged: set[str], seconds: float) -> dict[str, int]:
+    """The account as soon as nothing is missing, at the latest after *seconds*."""
     deadline = time.monotonic() + seconds
     while True:
-        result = account(data, acknowledged)
+        result = account(url, acknowledged)
         if result["lost"] == 0 or time.monotonic() > deadline:
             return result
         time.sleep(0.5)
@@ -156,9 +163,10 @@ def torture(kills: int, seed: int, folder: Path, longest_life_seconds: float = 2
     rng = random.Random(seed)
     data, port = folder / "data", free_port()
     data.mkdir(parents=True)
-    load = Load(f"http://127.0.0.1:{port}", random.Random(seed + 1))
+    url = f"http://127.0.0.1:{port}"
+    load = Load(partial(post, url), random.Random(seed + 1))
     monitor = start(data, port)
-    wait_ready(load.url, time.monotonic() + 60)
+    wait_ready(url, time.monotonic() + 60)
     thread = threading.Thread(target=load.run)
     thread.start()
     for number in range(kills):
@@ -169,14 +177,14 @@ def torture(kills: int, seed: int, folder: Path, longest_life_seconds: float = 2
         monitor = start(data, port)
         # Some lives end before they are ready: a crash during recovery is a crash too.
         if rng.random() < 0.7:
-            wait_ready(load.url, time.monotonic() + 60)
+            wait_ready(url, time.monotonic() + 60)
     load.stop.set()
     thread.join()
-    wait_ready(load.url, time.monotonic() + 60)
-    result = wait_decided(data, load.acknowledged, seconds=120)
+    wait_ready(url, time.monotonic() + 60)
+    result = wait_decided(f"sqlite:///{data / 'groundwatch.db'}", load.acknowledged, seconds=120)
     monitor.terminate()
     monitor.wait(30)
-    return {"kills": kills, **result}
+    return {"kills": kills, "refused": load.refused, **result}
 
 
 if __name__ == "__main__":
