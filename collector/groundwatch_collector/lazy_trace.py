@@ -5,7 +5,7 @@ Every trace is counted, few are stored: most never need their texts of documents
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final
 
@@ -35,6 +35,16 @@ class LazyTrace(RagTrace):
         value = self.read(name)
         object.__setattr__(self, name, value)
         return value
+
+    @property
+    def shown_texts(self) -> Sequence[str] | None:
+        found: Sequence[str] | None = self.read("shown_texts")
+        return found
+
+    @property
+    def ranking_scores(self) -> Sequence[float | None] | None:
+        found: Sequence[float | None] | None = self.read("ranking_scores")
+        return found
 
 
 def changed(trace: RagTrace, **changes: Any) -> RagTrace:

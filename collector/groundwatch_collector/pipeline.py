@@ -445,9 +445,11 @@ class Pipeline:
         metrics = self._metrics
         for decision in outcome.decisions:
             metrics.decided(decision.verdict, decision.reason, decision.trace)
-            metrics.excess_spans.inc(decision.pending.excess_spans)
-            metrics.early_traces.inc(decision.pending.early)
-            metrics.noticed(decision.app, decision.noticed.sight, self._noticer.memory(decision.app))
+            metrics.noticed(decision.noticed.sight)
+        for app in {decision.app for decision in outcome.decisions}:
+            metrics.memory(app, self._noticer.memory(app))
+        metrics.excess_spans.inc(sum(decision.pending.excess_spans for decision in outcome.decisions))
+        metrics.early_traces.inc(sum(decision.pending.early for decision in outcome.decisions))
         for app, feedback in outcome.feedback:
             metrics.feedback(app, feedback.sentiment)
         for app, _ in outcome.reasked:

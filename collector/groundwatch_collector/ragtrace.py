@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import orjson
 
@@ -114,6 +115,39 @@ class RagTrace:
     span_count: int = 0
     project: str = ""  # whose ingest key the root came with; "": no keys are configured
     adjusted_count: float = 1.0  # upstream head sampling: how many requests this one stands for
+
+    @property
+    def shown_texts(self) -> Sequence[str] | None:
+        """Texts of the documents nearest to what the model read; None when no list of them is known."""
+        return shown_texts(partial(getattr, self))
+
+    @property
+    def ranking_scores(self) -> Sequence[float | None] | None:
+        """Scores in the last ranking, document by document; None when no ranking is known."""
+        return ranking_scores(partial(getattr, self))
+
+
+FieldReader: TypeAlias = Callable[[str], Any]  # the value of a field by its name
+
+
+def shown_texts(read: FieldReader) -> Sequence[str] | None:
+    """As the property, from no more lists than needed."""
+    shown = _first_list(read, ("context", "reranked", "candidates"))
+    return None if shown is None else [document.text or "" for document in shown]
+
+
+def ranking_scores(read: FieldReader) -> Sequence[float | None] | None:
+    """As the property, from no more lists than needed."""
+    ranked = _first_list(read, ("reranked", "candidates"))
+    return None if ranked is None else [document.score for document in ranked]
+
+
+def _first_list(read: FieldReader, names: Iterable[str]) -> tuple[Document, ...] | None:
+    for name in names:
+        found: tuple[Document, ...] | None = read(name)
+        if found is not None:
+            return found
+    return None
 
 
 def to_json(trace: RagTrace) -> str:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
-from groundwatch_collector.ragtrace import Document, RagTrace
+from groundwatch_collector.ragtrace import RagTrace
 
 MAX_ANSWER_CHARS = 2_000
 MAX_CONTEXT_CHARS = 24_000
 _MAX_TERMS = 120
 _WORD = re.compile(r"[a-z][a-z0-9_\-]{3,}")
 _CJK = re.compile("[\u4e00-\u9fff]{2,}")
+_DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _MARKER = re.compile(r"\[\d{1,3}\]|【\d{1,3}】")
 _LIST_MARK = re.compile(r"^\s*\d{1,2}[.)、]\s", re.MULTILINE)
@@ -72,27 +74,18 @@ def score(signals: Signals) -> float:
     return 1.0 / (1.0 + math.exp(-total))
 
 
-def _shown(trace: RagTrace) -> tuple[Document, ...] | None:
-    """The documents nearest to what the model read."""
-    for name in ("context", "reranked", "candidates"):  # one after the other: reading a list is dear
-        found: tuple[Document, ...] | None = getattr(trace, name)
-        if found is not None:
-            return found
-    return None
-
-
 def _context(trace: RagTrace) -> str | None:
     """What the answer could rest on; "" when that is known to be nothing, None when it is not known."""
-    shown = _shown(trace)
+    shown = trace.shown_texts
     if shown is None:
         return None
     parts, room = [], MAX_CONTEXT_CHARS
-    for document in shown:
-        parts.append((document.text or "")[:room])
+    for body in shown:
+        parts.append(body[:room])
         room -= len(parts[-1])
         if room <= 0:
             break
-    text = "\n".join(part for part in parts if part).lower()
+    text = "\n".join([part for part in parts if part]).lower()
     return None if shown and not text else text
 
 
@@ -104,6 +97,7 @@ def _terms(answer: str) -> list[str]:
     return list(dict.fromkeys(words + pairs))[:_MAX_TERMS]
 
 
+@lru_cache(maxsize=16_384)
 def _stem(word: str) -> str:
     """Cut an English ending, so that "deletes" is found in "deleted": terms are looked up as substrings."""
     if not word.endswith(_ENDINGS):
@@ -115,14 +109,17 @@ def _stem(word: str) -> str:
 
 
 def _numbers(answer: str) -> list[str]:
-    bare = _LIST_MARK.sub(" ", _MARKER.sub(" ", answer))
+    if not _DIGIT.search(answer):
+        return []
+    bare = _MARKER.sub(" ", answer) if "[" in answer or "【" in answer else answer
+    bare = _LIST_MARK.sub(" ", bare) if "\n" in bare or _LIST_MARK.match(bare) else bare
     return list(dict.fromkeys(_NUMBER.findall(bare)))[:_MAX_TERMS]
 
 
 def _missing_share(terms: list[str], context: str | None) -> float:
     if not terms or context is None:
         return 0.0
-    return sum(1 for term in terms if term not in context) / len(terms)
+    return len([term for term in terms if term not in context]) / len(terms)
 
 
 def _short_length(answer: str) -> int:
@@ -134,12 +131,12 @@ def _is_chinese(text: str) -> bool:
 
 
 def _weak_retrieval(trace: RagTrace) -> float:
-    shown = trace.reranked if trace.reranked is not None else trace.candidates
-    if shown is None:
+    ranking = trace.ranking_scores
+    if ranking is None:
         return 0.0
-    if not shown:
+    if not ranking:
         return 1.0
-    scores = [document.score for document in shown if document.score is not None]
+    scores = [score for score in ranking if score is not None]
     if not scores or not all(0.0 <= value <= 1.0 for value in scores):
         return 0.0  # BM25 and the like have no common scale
     return max(0.0, 1.0 - max(scores) / 0.5)

@@ -191,12 +191,15 @@ class TrafficMetrics:
         if trace.retries:
             self._retries.labels(app).inc(trace.retries)
 
-    def noticed(self, app: str, sight: Sight | None, memory: AppNovelty | None) -> None:
+    def noticed(self, sight: Sight | None) -> None:
         """*sight* is None for an application without a memory."""
         if sight is None:
             self._novel_untracked.inc()
         elif sight.over_budget:
             self._novel_over_budget.inc()
+
+    def memory(self, app: str, memory: AppNovelty | None) -> None:
+        """What is remembered of *app* after some of its traces."""
         if memory is not None:
             self._novel_leaders_of(self._app(app)).set(memory.leaders)
             self._novel_threshold_of(self._app(app)).set(memory.threshold)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
@@ -24,7 +25,7 @@ def test_a_field_is_read_once_and_only_when_it_is_asked_for():
     assert (trace.trace_id, asked) == ("t", [])
     assert (trace.model, trace.model, asked) == ("MODEL", "MODEL", ["model"])
     with pytest.raises(AttributeError):
-        trace.colour  # type: ignore[attr-defined]  # noqa: B018
+        trace.colour  # noqa: B018
     with pytest.raises(AttributeError):
         trace.model = "other"  # type: ignore[misc]
 
@@ -37,13 +38,42 @@ def is_read(trace: RagTrace, name: str) -> bool:
     return True
 
 
-def test_sorting_a_trace_leaves_its_candidates_and_notes_unread(make):
+def test_sorting_a_trace_leaves_its_documents_and_notes_unread(make):
     trace = to_lazy_trace(make.request())
     assert trace is not None
     signals.measure(trace)
-    assert is_read(trace, "context")
-    assert not [name for name in ("candidates", "citations", "stages", "flags", "sources") if is_read(trace, name)]
+    assert is_read(trace, "answer")
+    assert not [name for name in ("candidates", "context", "stages", "flags", "sources") if is_read(trace, name)]
     assert trace.candidates == (to_ragtrace(make.request()) or pytest.fail()).candidates
+
+
+LISTS = {
+    "as our SDK writes them": '[{"id": "a", "rank": 1, "score": 0.5, "content": "one"}]',
+    "without a text": '[{"id": "kb-1", "rank": 1, "score": 2.5}]',
+    "in another order": '[{"id": "a", "rank": 2, "score": 0.1, "content": "b"}, {"id": "c", "rank": 1}]',
+    "with a rank twice": '[{"id": "a", "rank": 1, "content": "b"}, {"id": "c", "rank": 1, "content": "d"}]',
+    "hidden": "__REDACTED__",
+    "hidden inside": '[{"id": "a", "rank": 1, "score": 0.5, "content": "__REDACTED__"}]',
+    "with an odd score": '[{"id": "a", "rank": 1, "score": "0.5", "content": "b"}]',
+    "with a nul": '[{"id": "a", "rank": 1, "score": 0.5, "content": "b\\u0000c"}]',
+    "empty": "[]",
+    "not a list": "7",
+}
+
+
+@pytest.mark.parametrize("shown", LISTS)
+@pytest.mark.parametrize("key", [names.CANDIDATES, names.RERANKED, names.CONTEXT])
+def test_texts_and_scores_are_those_of_the_documents(make, shown, key):
+    spans = [
+        dataclasses.replace(span, attributes={**span.attributes, key: LISTS[shown]})
+        if key in span.attributes
+        else span
+        for span in make.request()
+    ]
+    lazy, read = to_lazy_trace(spans), to_ragtrace(spans)
+    assert lazy is not None and read is not None
+    assert (lazy.shown_texts, lazy.ranking_scores) == (read.shown_texts, read.ranking_scores)
+    assert signals.measure(lazy) == signals.measure(read)
 
 
 @pytest.mark.parametrize("seed", range(20))

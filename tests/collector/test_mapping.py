@@ -54,7 +54,7 @@ def test_the_short_way_to_a_document_leads_where_the_long_one_does(entries, as_j
     short, long = values.Notes(), values.Notes()
     read = values.documents(value, short)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(values, "_plain", lambda _entry, _clean: None)
+        patch.setattr(values, "_plain_entries", lambda _raw, _clean: None)
         assert repr(read) == repr(values.documents(value, long))
     assert short == long
 

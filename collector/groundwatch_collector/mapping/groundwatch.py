@@ -23,9 +23,20 @@ from groundwatch_collector.mapping.values import (
     first_text,
     label,
     parse,
+    plain_documents,
     text,
 )
-from groundwatch_collector.ragtrace import Citation, Document, Feedback, Outcome, RagTrace, Stage, Usage
+from groundwatch_collector.ragtrace import (
+    Citation,
+    Document,
+    Feedback,
+    Outcome,
+    RagTrace,
+    Stage,
+    Usage,
+    ranking_scores,
+    shown_texts,
+)
 from groundwatch_collector.spans import Span
 
 # Where each list is looked for: its own stage first, then wherever else the SDK may have put it.
@@ -124,10 +135,15 @@ def _rewritten(reading: _Reading) -> str | None:
     return None
 
 
-def _documents(reading: _Reading, name: str) -> tuple[Document, ...] | None:
+def _holders(reading: _Reading, name: str) -> list[Span]:
+    """The spans that list *name* is read from; the last one counts."""
     key, stage = _LISTS[name]
     holders = [span for span in reading.ours if key in span.attributes]
-    own = [span for span in holders if reading.stage_names[span.span_id] == stage] or holders
+    return [span for span in holders if reading.stage_names[span.span_id] == stage] or holders
+
+
+def _documents(reading: _Reading, name: str) -> tuple[Document, ...] | None:
+    key, own = _LISTS[name][0], _holders(reading, name)
     if not own:
         return None
     if len(own) > 1:
@@ -136,6 +152,27 @@ def _documents(reading: _Reading, name: str) -> tuple[Document, ...] | None:
     if found is not None:
         reading.notes.sources[name] = key
     return found
+
+
+def _plain(reading: _Reading, *lists: str) -> Sequence[Mapping[str, Any]] | None:
+    """The first of *lists* that was sent, where nothing in it is to be mended."""
+    for name in lists:
+        if own := _holders(reading, name):
+            return plain_documents(own[-1].attributes[_LISTS[name][0]])
+    return None
+
+
+def _shown_texts(reading: _Reading) -> Sequence[str] | None:
+    plain = _plain(reading, "context", "reranked", "candidates")
+    texts = [entry.get("content") for entry in plain or ()]
+    if plain is None or None in texts:  # a text may have to be joined from another list
+        return shown_texts(reading.value)
+    return texts  # type: ignore[return-value]  # there is no None among them
+
+
+def _ranking_scores(reading: _Reading) -> Sequence[float | None] | None:
+    plain = _plain(reading, "reranked", "candidates")
+    return ranking_scores(reading.value) if plain is None else [entry.get(names.DOC_SCORE) for entry in plain]
 
 
 def _with_text(reading: _Reading, name: str, *earlier: str) -> tuple[Document, ...] | None:
@@ -243,7 +280,7 @@ def _stages(reading: _Reading) -> tuple[Stage, ...]:
 def _flags(reading: _Reading) -> tuple[str, ...]:
     """Everything is read for them: each field may add its own."""
     for name in _READERS:
-        if name not in ("flags", "sources"):
+        if name in RagTrace.__slots__ and name not in ("flags", "sources"):
             reading.value(name)
     notes = reading.notes
     for span in reading.ours:
@@ -292,5 +329,7 @@ _READERS: Mapping[str, Callable[[_Reading], Any]] = {
     "project": lambda reading: trees.project(reading.tree, reading.notes),
     "flags": _flags,
     "sources": _sources,
+    "shown_texts": _shown_texts,
+    "ranking_scores": _ranking_scores,
     "_outcome": _outcome,
 }

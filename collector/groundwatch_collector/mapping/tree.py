@@ -137,6 +137,8 @@ def _seconds(start_unix_nano: int, end_unix_nano: int, notes: Notes) -> float:
 
 def error_class(span: Span, notes: Notes) -> str:
     """What went wrong in *span*, in the program's own words; "" when it did not fail."""
+    if not span.events and span.status != "error" and names.ERROR_TYPE not in span.attributes:
+        return ""
     named = label(span.attributes.get(names.ERROR_TYPE), notes)
     if named and named != "_OTHER":
         return named

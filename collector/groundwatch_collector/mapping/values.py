@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
@@ -23,7 +23,8 @@ MAX_COST_USD = 10_000.0  # of one request
 HIDDEN = "__REDACTED__"  # OpenInference's placeholder: hidden, not text
 _TEXT_KEYS = ("content", "text", "page_content")
 _ID, _RANK, _SCORE = names.DOC_ID, names.DOC_RANK, names.DOC_SCORE
-_PLAIN_KEYS = {_ID, _RANK, _SCORE, "content"}
+_CONTENT = "content"
+_PLAIN_KEYS = {_ID, _RANK, _SCORE, _CONTENT}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -165,6 +166,8 @@ def documents(value: object, notes: Notes) -> tuple[Document, ...] | None:
     if value is None or value == HIDDEN:
         return None
     raw, clean = _parse_list(value, notes)
+    if (plain := _plain_entries(raw, clean)) is not None:
+        return tuple(Document(entry[_ID], entry[_RANK], entry.get(_SCORE), entry.get(_CONTENT)) for entry in plain)
     if isinstance(raw, dict):
         raw = raw.get("documents", raw.get("nodes", raw.get("source_nodes")))
     if not isinstance(raw, list):
@@ -172,11 +175,16 @@ def documents(value: object, notes: Notes) -> tuple[Document, ...] | None:
         return None
     if len(raw) > MAX_DOCUMENTS:
         notes.flags.add("documents_cut")
-    read = [
-        _plain(entry, clean) or _document(entry, position, notes)
-        for position, entry in enumerate(raw[:MAX_DOCUMENTS], start=1)
-    ]
+    read = [_document(entry, position, notes) for position, entry in enumerate(raw[:MAX_DOCUMENTS], start=1)]
     return renumbered(tuple(document for document in read if document is not None), notes)
+
+
+def plain_documents(value: object) -> Sequence[Mapping[str, Any]] | None:
+    """A list as it was sent, where :func:`documents` would find nothing to mend, join or renumber; else None.
+
+    For who needs one property of each document: making the documents takes twice as long as reading the list.
+    """
+    return _plain_entries(*_parse_list(value, Notes()))
 
 
 def _parse_list(value: object, notes: Notes) -> tuple[Any, bool]:
@@ -192,30 +200,29 @@ def _parse_list(value: object, notes: Notes) -> tuple[Any, bool]:
     return parse(value, notes), False
 
 
-def _plain(entry: object, clean: bool) -> Document | None:
-    """A document in which nothing is to be mended, as our SDK writes it, in a third of the time; None: look closer.
-
-    Most of what the pipeline does with a trace is to read its documents.
-    """
-    if type(entry) is not dict:
+def _plain_entries(raw: object, clean: bool) -> list[dict[str, Any]] | None:
+    """The entries of *raw*, when all are as our SDK writes them; reading them otherwise takes three times as long."""
+    if not clean or type(raw) is not list or len(raw) > MAX_DOCUMENTS:
         return None
-    identifier, body = entry.get(_ID), entry.get("content")
-    rank, score = entry.get(_RANK), entry.get(_SCORE)
+    before = 0
+    for entry in raw:
+        rank = entry.get(_RANK) if type(entry) is dict else None
+        if type(rank) is not int or not before < rank < MAX_COUNT or not _is_plain(entry):
+            return None
+        before = rank
+    return raw
+
+
+def _is_plain(entry: dict[str, Any]) -> bool:
+    """Whether nothing in *entry*, from a clean list, is to be mended. Its rank is not looked at."""
+    identifier, body, score = entry.get(_ID), entry.get(_CONTENT), entry.get(_SCORE)
     if (len(entry) != 4 or score is None or body is None) and not entry.keys() <= _PLAIN_KEYS:
-        return None
-    scored = score is None or (type(score) is float and math.isfinite(score))
-    if type(rank) is not int or not 0 < rank < MAX_COUNT or not scored:
-        return None
-    if type(identifier) is not str or not 0 < len(identifier) <= 200 or not (body is None or type(body) is str):
-        return None
-    hidden = HIDDEN in (identifier, body)
-    if hidden or not (clean or (_is_clean(identifier) and (body is None or _is_clean(body)))):
-        return None
-    return Document(identifier, rank, score, body)
-
-
-def _is_clean(value: str) -> bool:
-    return "\x00" not in value and (value.isascii() or not _SURROGATE.search(value))
+        return False
+    if type(identifier) is not str or not 0 < len(identifier) <= 200 or identifier == HIDDEN:
+        return False
+    if score is not None and (type(score) is not float or not math.isfinite(score)):
+        return False
+    return body is None or (type(body) is str and body != HIDDEN)
 
 
 def _document(entry: object, position: int, notes: Notes) -> Document | None:
