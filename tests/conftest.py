@@ -28,6 +28,10 @@ SERVICES = {
     "postgresql": (("/usr/lib/postgresql/15/bin/initdb", "initdb"), "apt-get install postgresql"),
     "openssl": (("openssl",), "apt-get install openssl"),
     "kafka": (("java",), "apt-get install default-jre-headless maven (see tests/harness/kafka_broker.py)"),
+    "actionlint": (
+        ("actionlint", str(Path.home() / ".cache/groundwatch-actionlint/actionlint")),
+        "GOBIN=~/.cache/groundwatch-actionlint go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12",
+    ),
 }
 
 

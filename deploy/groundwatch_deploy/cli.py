@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"groundwatch {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_serve, _demo, _replay, _ledger, _doctor, _key, _calibrate, _redact, _export):
+    for add in (_serve, _demo, _replay, _ledger, _doctor, _key, _calibrate, _redact, _export, _gate):
         add(commands)
     return parser
 
@@ -166,6 +166,52 @@ def _export(commands: Any) -> None:
     command = _command(commands, "export", "export_command.command", text)
     command.add_argument("file", type=Path, metavar="FILE")
     _with_server_options(command)
+
+
+def _gate(commands: Any) -> None:
+    text = "ask the next version of the application the regression set; block it on a significant drop"
+    command = _command(commands, "gate", "gate.command", text)
+    command.epilog = "exit codes: 0 passed or measured, 1 blocked, 2 misused, 3 too few questions got a reply"
+    command.add_argument("--set", type=Path, required=True, metavar="FILE", help="candidates of `groundwatch export`")
+    target = command.add_mutually_exclusive_group(required=True)
+    target.add_argument("--url", metavar="URL", help="POST each question there as JSON")
+    target.add_argument("--command", metavar="COMMAND", help="run this for each question, JSON in and out")
+    target.add_argument("--python", metavar="MODULE:FUNCTION", help="call this for each question")
+    command.add_argument("--baseline", type=Path, metavar="FILE", help="a saved run to compare with")
+    command.add_argument("--save-baseline", type=Path, metavar="FILE", help="save this run")
+    command.add_argument(
+        "--report", type=Path, action="append", default=[], metavar="FILE", help="*.md or *.html, repeatable"
+    )
+    command.add_argument("--app-version", default="", metavar="NAME", help="kept with the saved run")
+    command.add_argument(
+        "--corpus", type=Path, metavar="FILE", help="documents as JSON lines: is the evidence there?"
+    )
+    command.add_argument("--noise", type=_counts, default=(), metavar="N,N", help="a noise curve, like 0,4,16")
+    command.add_argument("--k", type=_at_least_one, default=5, metavar="N", help="retrieved passages that count")
+    command.add_argument("--alpha", type=_fraction, default=0.05, help="chance that noise blocks (default 0.05)")
+    command.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="of one try (default 60)")
+    command.add_argument("--retries", type=int, choices=range(6), default=1, help="of each question (default 1)")
+    command.add_argument("--parallel", type=_at_least_one, default=4, metavar="N", help="questions at a time")
+    command.add_argument("--judge", choices=("local", "llm"), default="local")
+    command.add_argument("--config", type=Path, metavar="FILE", help="groundwatch.toml with [judge] for --judge llm")
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: expected 1 or more")
+    return number
+
+
+def _fraction(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: expected a number above 0 and below 1")
+    return value
 
 
 if __name__ == "__main__":

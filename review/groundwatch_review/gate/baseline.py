@@ -1,0 +1,64 @@
+"""A run as a file: saved as the baseline, read again for the next comparison."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from groundwatch_review.gate.running import ItemResult, Try
+
+FORMAT: Final = "urn:groundwatch:gate-run:1"
+
+
+class BadBaseline(ValueError):
+    """The baseline cannot be compared with; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``k`` and ``judge`` must be the same in two runs that are compared: other rulers give other numbers."""
+
+    results: tuple[ItemResult, ...]
+    k: int
+    judge: str
+    version: str = ""  # of the application, as the user names it
+
+
+def save(path: Path, run: Run) -> None:
+    """Write *run*, the answers left out: a baseline is kept in repositories."""
+    results = [{key: value for key, value in asdict(r).items() if key != "answer"} for r in run.results]
+    document = {"format": FORMAT, "k": run.k, "judge": run.judge, "version": run.version, "results": results}
+    path.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> Run:
+    """Read what :func:`save` wrote. Raises :class:`BadBaseline`."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadBaseline(f"{path}: not readable as JSON ({type(error).__name__})") from error
+    if not isinstance(raw, Mapping) or raw.get("format") != FORMAT:
+        raise BadBaseline(f"{path}: not a saved run; expected format {FORMAT}")
+    try:
+        return Run(_results(raw["results"]), int(raw["k"]), str(raw["judge"]), str(raw.get("version", "")))
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadBaseline(f"{path}: damaged at {type(error).__name__}: {error}") from error
+
+
+def _results(raw: Sequence[Mapping[str, Any]]) -> tuple[ItemResult, ...]:
+    return tuple(
+        ItemResult(r["item_id"], r["family"], tuple(Try(**t) for t in r["tries"]), dict(r["scores"])) for r in raw
+    )
+
+
+def check_comparable(before: Run, after: Run) -> None:
+    """Raises :class:`BadBaseline` when two runs were measured with other rulers or share no item."""
+    for name in ("k", "judge"):
+        old, new = getattr(before, name), getattr(after, name)
+        if old != new:
+            raise BadBaseline(f"the baseline was measured with {name} {old}, this run with {new}; measure it again")
+    if not {r.item_id for r in before.results} & {r.item_id for r in after.results}:
+        raise BadBaseline("the baseline and this set have no item in common")
