@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"groundwatch {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_serve, _demo, _replay, _ledger, _doctor, _key, _calibrate, _redact, _export, _gate):
+    for add in (_serve, _demo, _replay, _ledger, _doctor, _rules, _key, _calibrate, _redact, _export, _gate):
         add(commands)
     return parser
 
@@ -89,8 +89,12 @@ def _command(commands: Any, name: str, run: str, text: str, extra: str = "monito
     return command
 
 
-def _with_server_options(command: argparse.ArgumentParser) -> None:
+def _with_config(command: argparse.ArgumentParser) -> None:
     command.add_argument("--config", type=Path, metavar="FILE", help="groundwatch.toml (default: built-in defaults)")
+
+
+def _with_server_options(command: argparse.ArgumentParser) -> None:
+    _with_config(command)
     command.add_argument("--data-dir", type=Path, metavar="DIR", help="where the span log and the database live")
 
 
@@ -103,6 +107,13 @@ def _serve(commands: Any) -> None:
     command = _command(commands, "serve", "serve.command", "run the monitor, all in one process")
     _with_server_options(command)
     _with_port_options(command)
+    command.add_argument(
+        "--role",
+        action="append",
+        default=[],
+        metavar="ROLE",
+        help="collector, scorer, console or exporter, repeatable",
+    )
     command.add_argument("--judge-everything", action="store_true", help="judge every trace: for a first look")
     command.add_argument("--check", action="store_true", help="check the configuration and stop")
 
@@ -141,6 +152,17 @@ def _doctor(commands: Any) -> None:
     command.add_argument("--ca", type=Path, metavar="FILE", help="PEM authority of the ingest door's certificate")
     command.add_argument("--client-certificate", type=Path, metavar="FILE", help="PEM, where the door asks for one")
     command.add_argument("--client-key", type=Path, metavar="FILE", help="PEM key of --client-certificate")
+
+
+def _rules(commands: Any) -> None:
+    text = "Prometheus rules and Alertmanager configuration from the objectives in groundwatch.toml"
+    group = commands.add_parser("rules", help=text, description=text)
+    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
+    render = _command(actions, "render", "rules_command.render", "write the rule files, or print them")
+    _with_config(render)
+    render.add_argument("--out", type=Path, metavar="DIR", help="folder to write into (default: stdout)")
+    check = _command(actions, "check", "rules_command.check", "check the rules; exit 1 when something is wrong")
+    _with_config(check)
 
 
 def _key(commands: Any) -> None:

@@ -21,13 +21,14 @@ from prometheus_client.metrics_core import Metric
 from sqlalchemy import Engine
 
 from groundwatch_alerts.estimate_metrics import TallyCollector
+from groundwatch_alerts.objectives import Objective
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.kafka_metrics import KafkaMetrics
 from groundwatch_collector.spanlog import SpanLog
 from groundwatch_collector.storage import metadata, open_engine
 from groundwatch_collector.traffic_metrics import TrafficMetrics
 from groundwatch_deploy.retention import RetentionMetrics
-from groundwatch_deploy.settings import SECTIONS
+from groundwatch_deploy.settings import NAMED, SECTIONS
 from groundwatch_scorer.scorer_metrics import ScorerMetrics, SettleMetrics
 
 CONFIGURATION_HEAD = """# Configuration
@@ -75,7 +76,7 @@ This page is written from the code (`python -m groundwatch_deploy.reference docs
 def configuration() -> str:
     """The configuration page: one table a section, from the fields and the comments beside them."""
     parts = [CONFIGURATION_HEAD]
-    for section, kind in SECTIONS.items():
+    for section, kind in {**SECTIONS, f"{NAMED}.NAME": Objective}.items():
         about = (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
         parts.append(f"\n## `[{section}]`\n\n{about}\n\n| key | type | default | meaning |\n|---|---|---|---|\n")
         parts += [_row(name, kind_, default, text) for name, kind_, default, text in _settings(kind)]
@@ -90,10 +91,14 @@ def _row(*cells: str) -> str:
 def _settings(kind: type[Any]) -> Iterator[tuple[str, str, str, str]]:
     comments = field_comments(kind)
     for item in dataclasses.fields(kind):
+        if kind is Objective and item.name == "name":
+            continue  # it is the NAME of the section
         yield item.name, str(item.type), _default(item), comments[item.name]
 
 
 def _default(item: dataclasses.Field[Any]) -> str:
+    if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+        return "(required)"
     value: Any = item.default_factory() if item.default_factory is not dataclasses.MISSING else item.default
     if isinstance(value, Path):
         return repr(str(value))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from groundwatch_alerts.objectives import AlertsConfig, Objective
+from groundwatch_alerts.objectives import check as check_objectives
 from groundwatch_collector.decision import DecideConfig
 from groundwatch_collector.feedback_policy import FeedbackPolicy
 from groundwatch_collector.kafka_settings import KafkaConfig
@@ -28,6 +30,8 @@ class Settings:
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
     candidates: CandidatePolicy = field(default_factory=CandidatePolicy)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
+    alerts: AlertsConfig = field(default_factory=AlertsConfig)
+    objectives: tuple[Objective, ...] = ()
 
 
 SECTIONS: Mapping[str, type[Any]] = {
@@ -40,7 +44,10 @@ SECTIONS: Mapping[str, type[Any]] = {
     "console": ConsoleConfig,
     "candidates": CandidatePolicy,
     "retention": RetentionConfig,
+    "alerts": AlertsConfig,
 }
+NAMED = "objectives"
+"""The one section that holds tables with names of the user's choice: ``[objectives.NAME]``."""
 
 
 def load(path: Path | None, **server_overrides: Any) -> Settings:
@@ -50,11 +57,30 @@ def load(path: Path | None, **server_overrides: Any) -> Settings:
     """
     tables = read_file(path) if path else {}
     where = str(path) if path else "defaults"
-    refuse_unknown(tables, SECTIONS, where)
+    refuse_unknown(tables, (*SECTIONS, NAMED), where)
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise ConfigError(f"{where}: {name!r} must be a table, written as [{name}]")
     built = {name: build(kind, tables.get(name, {}), f"[{name}]") for name, kind in SECTIONS.items()}
     given = {name: value for name, value in server_overrides.items() if value is not None}
     built["server"] = replace(built["server"], **given)  # checked again: the options may be wrong as well
-    return Settings(**built)
+    return Settings(**built, objectives=_objectives(tables.get(NAMED, {})))
+
+
+def _objectives(tables: Mapping[str, Any]) -> tuple[Objective, ...]:
+    found = []
+    for name, table in tables.items():
+        where = f"[{NAMED}.{name}]"
+        if not isinstance(table, dict):
+            raise ConfigError(f"[{NAMED}] {name!r} must be a table of its own, written as {where}")
+        missing = [key for key in ("criterion", "objective") if key not in table]
+        if missing:
+            raise ConfigError(f"{where}: {missing[0]} is missing; every objective says its criterion and objective")
+        if "name" in table:
+            raise ConfigError(f"{where}: unknown key 'name'; the name is the {name!r} of {where}")
+        found.append(build(Objective, {"name": name, **table}, where))
+    try:
+        check_objectives(found)
+    except ValueError as error:
+        raise ConfigError(f"[{NAMED}]: {error}") from error
+    return tuple(found)

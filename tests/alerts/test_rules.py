@@ -1,29 +1,34 @@
-"""The recording rules say what the Python estimator says, to 1e-6, evaluated by Prometheus' own promtool."""
+"""The rendered rules say what the Python estimator says, to 1e-6, evaluated by Prometheus' own promtool."""
 
 from __future__ import annotations
 
-import importlib.resources
 import json
+import math
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from groundwatch_alerts.alert_rules import application_groups
+from groundwatch_alerts.estimate_rules import estimate_group
 from groundwatch_alerts.estimator import Estimate, StratumSums, estimate
+from groundwatch_alerts.objectives import AlertsConfig, Objective
+from groundwatch_alerts.rule_files import Group, to_yaml
 
-RULES = Path(str(importlib.resources.files("groundwatch_alerts") / "rules" / "rag-6h.yaml"))
 MINUTES = 360
 LABELS = '{app="shop", criterion="any_failure", judge="%s"}'
+OBJECTIVE = Objective("good", "any_failure", 0.05, app="shop")
 
 # Equal weights, weights that changed, no failure at all, a census, a census with verdicts missing, no verdict, not
 # always applicable, never applicable. Each value is reached by a straight line over six hours.
 STRATA = (
     StratumSums("normal_b0", 36_000, 36_000, 720, 3_600_000, 360, 7),
     StratumSums("normal_b1", 7_200, 7_000, 900, 180_000, 300, 40),
-    StratumSums("normal_b2", 3_600, 3_800, 0, 72_000, 200, 0),
+    StratumSums("normal_b2", 3_600, 3_800, 0, 72_000, 200, 0, missing_weight=90),
     StratumSums("normal_b3", 720, 720, 144, 720, 720, 144),
-    StratumSums("feedback_neg", 360, 90, 60, 90, 90, 60),
+    StratumSums("feedback_neg", 360, 90, 60, 90, 90, 60, missing_weight=36),
     StratumSums("incomplete", 180, 0, 0, 0, 0, 0),
     StratumSums("refusal", 1_080, 540, 270, 1_620, 180, 90, not_applicable_weight=360),
     StratumSums("cancelled", 108, 0, 0, 0, 0, 0, not_applicable_weight=72),
@@ -33,85 +38,104 @@ BLIND = tuple(StratumSums(s.stratum, s.traffic, 0, 0, 0, 0, 0) for s in STRATA)
 
 def line(name: str, value: float, **labels: str) -> dict[str, str]:
     inside = ", ".join(f'{key}="{text}"' for key, text in labels.items())
-    return {"series": f"{name}{{{inside}}}", "values": f"0+{value / MINUTES}x{MINUTES}"}
+    step = value / MINUTES
+    values = f"0+{step}x{MINUTES}"
+    if labels.get("instance") == "restarted":  # at half time from 0 again, having counted one minute since
+        half = MINUTES // 2
+        values = f"0+{step}x{half} {step}+{step}x{half - 1}"
+    return {"series": f"{name}{{{inside}}}", "values": values}
 
 
-def series(judge: str, strata: tuple[StratumSums, ...]) -> list[dict[str, str]]:
+REPLICAS = (("v1", "steady", 0.25), ("v2", "steady", 0.5), ("v2", "restarted", 0.25))
+
+
+def replicas(name: str, value: float, **labels: str) -> list[dict[str, str]]:
+    """*value* as two processes count it, in two versions; one process is started again half way."""
+    return [line(name, part * value, **labels, version=v, instance=i) for v, i, part in REPLICAS]
+
+
+def series(judge: str, strata: tuple[StratumSums, ...], prefix: str = "rag") -> list[dict[str, str]]:
     rows = []
     for s in strata:
-        for version, part in (("v1", 0.25), ("v2", 0.75)):
-            labels = {"app": "shop", "version": version, "stratum": s.stratum, "criterion": "any_failure"}
-            sums = {
-                "rag_judged_weight_total": s.weight,
-                "rag_judged_fail_weight_total": s.fail_weight,
-                "rag_judged_weight_sq_total": s.weight_sq,
-                "rag_judge_not_applicable_weight_total": s.not_applicable_weight,
-            }
-            rows += [line(name, part * value, **labels, judge=judge) for name, value in sums.items()]
+        labels = {"app": "shop", "stratum": s.stratum, "criterion": "any_failure"}
+        sums = {
+            "judged_weight": s.weight,
+            "judged_fail_weight": s.fail_weight,
+            "judged_weight_sq": s.weight_sq,
+            "judge_not_applicable_weight": s.not_applicable_weight,
+            "judge_missing_weight": s.missing_weight,
+        }
+        for name, value in sums.items():
+            rows += replicas(f"{prefix}_{name}_total", value, **labels, judge=judge)
+        for verdict, value in (("fail", s.failed), ("pass", s.judged - s.failed)):
+            rows += replicas(f"{prefix}_judged_total", value, **labels, judge=judge, verdict=verdict)
     return rows
 
 
-def traffic() -> list[dict[str, str]]:
-    return [
-        line(
-            "rag_eligible_traces_total",
-            s.traffic,
-            app="shop",
-            version="v1",
-            stratum=s.stratum,
-            criterion="any_failure",
-        )
-        for s in STRATA
-    ]
+def traffic(prefix: str = "rag") -> list[dict[str, str]]:
+    name, labels = f"{prefix}_eligible_traces_total", {"app": "shop", "criterion": "any_failure"}
+    return [row for s in STRATA for row in replicas(name, s.traffic, **labels, stratum=s.stratum)]
 
 
-def expectations(found: Estimate) -> list[dict[str, object]]:
+def expectations(found: Estimate, prefix: str = "rag") -> list[dict[str, object]]:
     values = {
-        "rag:fail_ratio:6h": found.rate,
-        "rag:fail_ratio_lcb95:6h": found.low,
-        "rag:fail_ratio_ucb95:6h": found.high,
-        "rag:fail_ratio_ucb95_safe:6h": found.high_safe,
-        "rag:judged_share:6h": found.judged_share,
-        "rag:neff:6h / 1e4": found.effective_n / 1e4,
+        "fail_ratio": found.rate,
+        "fail_ratio_lcb95": found.low,
+        "fail_ratio_ucb95": found.high,
+        "fail_ratio_ucb95_safe": found.high_safe,
+        "judged_share": found.judged_share,
+        "missing_share": found.missing_share,
+        "judged": found.judged,
+        "score_z": found.score(OBJECTIVE.objective) if prefix == "rag" else None,
+        "neff": found.effective_n,
     }
     return [
         {
-            "expr": f"abs({name.replace('6h', '6h' + LABELS % 'l', 1)} - {value!r}) < bool 1e-6",
+            "expr": f"abs({prefix}:{name}:6h{LABELS % 'l'} / {value!r} - 1) < bool 1e-6",
             "eval_time": "6h",
             "exp_samples": [{"labels": LABELS % "l", "value": 1}],
         }
         for name, value in values.items()
+        if value is not None
     ]
 
 
+def with_scores(group: Group) -> Group:
+    """The recording rule that alerts on quality read, evaluated after those that it reads."""
+    (objectives, *_rest) = application_groups([OBJECTIVE], AlertsConfig())
+    return Group(group.name, [*group.rules, objectives.rules[0]])
+
+
+def promtool(*words: str) -> str:
+    program = shutil.which("promtool")
+    assert program is not None
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def evaluated(tmp_path: Path, groups: list[Group], test: dict[str, Any]) -> None:
+    rules, path = tmp_path / "rules.yaml", tmp_path / "test.yaml"
+    rules.write_text(to_yaml(groups))
+    document = {"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [{"interval": "1m", **test}]}
+    path.write_text(json.dumps(document))  # YAML reads JSON
+    promtool("test", "rules", str(path))
+
+
 @pytest.mark.service("prometheus")
-def test_rules_equal_the_estimator(tmp_path: Path) -> None:
+def test_rules_equal_the_estimator_over_replicas_versions_and_a_restart(tmp_path):
+    found = estimate(STRATA)
+    assert found is not None and math.isfinite(found.effective_n)
+    nothing = {"expr": f"rag:fail_ratio:6h{LABELS % 'blind'}", "eval_time": "6h", "exp_samples": []}
+    inputs = [*traffic(), *series("l", STRATA), *series("blind", BLIND)]
+    expected = [*expectations(found), nothing]
+    evaluated(tmp_path, [with_scores(estimate_group("6h"))], {"input_series": inputs, "promql_expr_test": expected})
+
+
+@pytest.mark.service("prometheus")
+def test_rules_of_the_settled_family_equal_the_estimator(tmp_path):
     found = estimate(STRATA)
     assert found is not None
-    nothing = {"expr": f"rag:fail_ratio:6h{LABELS % 'blind'}", "eval_time": "6h", "exp_samples": []}
-    document = {
-        "rule_files": [str(RULES)],
-        "evaluation_interval": "1m",
-        "tests": [
-            {
-                "interval": "1m",
-                "input_series": [*traffic(), *series("l", STRATA), *series("blind", BLIND)],
-                "promql_expr_test": [*expectations(found), nothing],
-            }
-        ],
-    }
-    path = tmp_path / "test.yaml"
-    path.write_text(json.dumps(document))  # YAML reads JSON
-    promtool = shutil.which("promtool")
-    assert promtool is not None
-    done = subprocess.run([promtool, "test", "rules", str(path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.service("prometheus")
-def test_rules_pass_promtools_own_check() -> None:
-    promtool = shutil.which("promtool")
-    assert promtool is not None
-    done = subprocess.run([promtool, "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "SUCCESS" in done.stdout
+    inputs = [*traffic("rag_settled"), *series("l", STRATA, "rag_settled")]
+    expected = expectations(found, "rag_settled")
+    evaluated(tmp_path, [estimate_group("6h", "settled")], {"input_series": inputs, "promql_expr_test": expected})

@@ -1,0 +1,328 @@
+"""Alerts about the watched application. Each is a symptom that its users feel, and says what to look at first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from groundwatch_alerts.alert_names import BY_NAME, runbook
+from groundwatch_alerts.objectives import EVERY_APP, EXECUTION, LARGEST_BURN, AlertsConfig, Objective
+from groundwatch_alerts.rule_files import Alert, Group, Recording
+from groundwatch_alerts.traffic_rules import USUAL, requests
+
+HEADLINE = "and on (judge) groundwatch_headline_judge == 1"
+LEARNT = "on (app, criterion) rag_baseline_frozen == 1"
+MIN_JUDGED_SHARE = 0.98
+_APP = "{{ $labels.app }}"
+_SHARE = "{{ $value | humanizePercentage }}"
+_Z_SHARE = 4.0  # two shares that differ by chance: about once in thirty years of hourly looks
+_PAIRS = ((LARGEST_BURN, "1h", "5m"), (6.0, "6h", "30m"))
+_SLOW_PAIR = (3.0, "1d", "2h")
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What every alert carries beside its own words."""
+
+    config: AlertsConfig
+
+    def links(self, name: str, query: str = "", dashboard: str = "") -> dict[str, str]:
+        base = self.config.runbook_url.rstrip("/")
+        found = {"runbook_url": f"{base}/{name}.md" if base else f"docs/{runbook(name)}"}
+        if query:
+            found["traces_url"] = f"{self.config.console_url.rstrip('/')}{query}"
+        if self.config.dashboard_url and dashboard:
+            found["dashboard_url"] = f"{self.config.dashboard_url.rstrip('/')}/d/{dashboard}"
+        return found
+
+
+def worst_traces(**query: str) -> str:
+    """The console's list of failed traces of the app in the alert."""
+    fixed = urlencode({"window": "24h", "sort": "worst", **query})
+    return f"/traces?app={{{{ $labels.app | urlquery }}}}&{fixed}"
+
+
+def application_groups(objectives: Sequence[Objective], config: AlertsConfig) -> list[Group]:
+    """Alerts of all objectives, and those that compare an application with itself."""
+    quality = [item for item in objectives if item.is_quality]
+    judged = [alert for item in quality for alert in _quality(item, objectives, config)]
+    groups = [Group("groundwatch-objectives", [*_scores(quality), *judged])]
+    traffic = [rule for item in objectives if not item.is_quality for rule in _traffic(item, objectives, config)]
+    groups.append(Group("groundwatch-traffic-objectives", traffic))
+    groups.append(Group("groundwatch-changes", [_change(config), *_compared(config)]))
+    return [group for group in groups if group.rules]
+
+
+def apps_of(objective: Objective, objectives: Sequence[Objective]) -> str:
+    """Label matcher of the apps that *objective* is about; one of every app leaves out those with their own."""
+    if objective.app != EVERY_APP:
+        return f'app="{objective.app}"'
+    own = sorted({other.app for other in objectives if other.criterion == objective.criterion} - {EVERY_APP})
+    escaped = "|".join(_regex(app) for app in own)
+    return f'app!~"{escaped}"' if own else 'app!=""'
+
+
+def _regex(name: str) -> str:
+    """*name* as a regular expression inside a PromQL string."""
+    return "".join(c if c.isalnum() or c in "_- /:" else f"\\\\{c}" for c in name)
+
+
+def _labels(item: Objective, objectives: Sequence[Objective]) -> str:
+    judge = f', judge="{item.judge}"' if item.judge else ""
+    return f'{apps_of(item, objectives)}, criterion="{item.criterion}"{judge}'
+
+
+def _scores(objectives: Sequence[Objective]) -> list[Recording]:
+    """How many standard errors each estimate lies above its objective: ``Estimate.score`` of ``estimator.py``."""
+    by_window: dict[str, list[str]] = {}
+    for item in objectives:
+        p, w, labels = item.objective, item.window, _labels(item, objectives)
+        above = f"(rag:fail_ratio:{w}{{{labels}}} - {p})"
+        by_window.setdefault(w, []).append(f"{above}\n/ sqrt({p} * (1 - {p}) / rag:neff:{w}{{{labels}}})")
+    return [Recording(f"rag:score_z:{w}", "\nor\n".join(parts)) for w, parts in by_window.items()]
+
+
+def _quality(item: Objective, objectives: Sequence[Objective], config: AlertsConfig) -> list[Alert]:
+    w, labels = item.window, _labels(item, objectives)
+    headline = "" if item.judge else f"\n{HEADLINE}"
+    enough = (
+        f"rag:score_z:{w}{{{labels}}} > {item.z:.2f}\n"
+        f"and rag:judged:{w} >= {config.min_judged}\nand rag:judged_share:{w} > {MIN_JUDGED_SHARE}{headline}"
+    )
+    seen = f"rag:fail_ratio:{w}{{{labels}}} and on (app, criterion, judge) ({enough})"
+    return [
+        _above(item, f"{seen}\nand {LEARNT}", "page", config),
+        _above(item, f"{seen}\nunless {LEARNT}", "ticket", config),
+        _blind(item, labels, headline, config),
+    ]
+
+
+def _above(item: Objective, expr: str, severity: str, config: AlertsConfig) -> Alert:
+    name = "RagWrongRefusals" if item.criterion == "refusal" else "RagFailureRateAboveObjective"
+    what = "wrong refusals" if item.criterion == "refusal" else "{{ $labels.criterion }}"
+    learning = "" if severity == "page" else " No baseline is known yet, so this is a ticket and no page."
+    return Alert(
+        name,
+        expr,
+        severity,
+        summary=f"{_SHARE} of the answers of {_APP} fail ({what}); at most {item.objective:.1%} may.",
+        description=(
+            f"Over the last {item.window} of all traffic, estimated from judged traces: 95 % sure of at least "
+            f"{_query(f'rag:fail_ratio_lcb95:{item.window}')}. Most weight of failures: layer "
+            f"{_top('fault_weight', 'layer')}, version {_top('fault_version_weight', 'version')}. "
+            f"Open the worst traces first.{learning}"
+        ),
+        pending="5m",
+        keep_firing="30m",
+        labels={"objective": item.name, **_where()},
+        annotations=Wording(config).links(name, worst_traces(verdict="fail"), "groundwatch-quality"),
+    )
+
+
+def _where() -> dict[str, str]:
+    return {"fault_layer": _top("fault_weight", "layer"), "version": _top("fault_version_weight", "version")}
+
+
+def _top(series: str, label: str) -> str:
+    """Template for the *label* with most weight of failures; ``unknown`` where nothing failed."""
+    query = f"topk(1, rag:{series}:6h{{app=%q}} > 0)"
+    return (
+        f'{{{{ with printf `{query}` $labels.app | query }}}}{{{{ . | first | label "{label}" }}}}'
+        "{{ else }}unknown{{ end }}"
+    )
+
+
+def _query(series: str) -> str:
+    selector = f"{series}{{app=%q, criterion=%q, judge=%q}}"
+    return (
+        f"{{{{ with printf `{selector}` $labels.app $labels.criterion $labels.judge | query }}}}"
+        "{{ . | first | value | humanizePercentage }}{{ end }}"
+    )
+
+
+def _blind(item: Objective, labels: str, headline: str, config: AlertsConfig) -> Alert:
+    w = item.window
+    few = f"rag:judged:{w}{{{labels}}} < {config.min_judged}"
+    unseen = f"rag:judged_share:{w}{{{labels}}} <= {MIN_JUDGED_SHARE}"
+    expr = (
+        f"({few}\nor {unseen})\n"
+        f"and on (app, criterion) sum by (app, criterion) (rag:eligible:{w}) >= {config.min_requests}{headline}"
+    )
+    return Alert(
+        "RagEstimateBlind",
+        expr,
+        "ticket",
+        summary=f"Nobody can say whether {_APP} meets its objective for {item.criterion}: too little is judged.",
+        description=(
+            f"In the last {w} fewer than {config.min_judged} traces were judged, or part of the traffic has no "
+            f"verdict at all, so no alert on {item.criterion} can fire. Look at the judge, raise its budget, or take "
+            "a longer window."
+        ),
+        pending="1h",
+        labels={"objective": item.name},
+        annotations=Wording(config).links("RagEstimateBlind", dashboard="groundwatch-monitor"),
+    )
+
+
+def _change(config: AlertsConfig) -> Alert:
+    name = "RagQualityChange"
+    return Alert(
+        name,
+        "(max by (app, criterion) (rag_change_log_e) > max by (app, criterion) (rag_change_log_e_threshold))\n"
+        "and max by (app, criterion) (rag_baseline_frozen) == 1",
+        "page",
+        summary=f"The answers of {_APP} fail more often than they used to ({{{{ $labels.criterion }}}}).",
+        description=(
+            "The judged traces speak against the frozen baseline: log evidence {{ $value | humanize }}. Compare with "
+            "the last deploy, and with changes of documents, prompt and model. Most weight of failures: layer "
+            f"{_top('fault_weight', 'layer')}, version {_top('fault_version_weight', 'version')}."
+        ),
+        labels=_where(),
+        annotations=Wording(config).links(name, worst_traces(verdict="fail"), "groundwatch-quality"),
+    )
+
+
+def _traffic(item: Objective, objectives: Sequence[Objective], config: AlertsConfig) -> list[Alert]:
+    apps = apps_of(item, objectives)
+    if item.criterion in EXECUTION:
+        return _burns(item, apps, config)
+    return [_cost(item, apps, config) if item.criterion == "cost" else _slow(item, apps, config)]
+
+
+def _burns(item: Objective, apps: str, config: AlertsConfig) -> list[Alert]:
+    def pair(factor: float, long: str, short: str) -> str:
+        limit = f"{factor * item.objective:.6g}"
+        ratio = f"rag:{item.criterion}_fail_ratio"
+        return f"(\n  {ratio}_lcb95:{long}{{{apps}}} > {limit}\n  and {ratio}:{short}{{{apps}}} > {limit}\n)"
+
+    words = "time out" if item.criterion == "timeout" else "end in an error or a timeout"
+    labels = {"objective": item.name, "criterion": item.criterion, "fault_layer": "execution"}
+
+    def alert(name: str, expr: str, pace: str) -> Alert:
+        return Alert(
+            name,
+            expr,
+            BY_NAME[name].severity,
+            summary=f"Requests of {_APP} {words}, {pace} faster than the objective of {item.objective:.2%} allows.",
+            description=(
+                f"At least {_SHARE} of its requests {words}, in the long and in the short window. Look at the errors "
+                "by class, then at what the application calls: model, index, database."
+            ),
+            labels=labels,
+            annotations=Wording(config).links(name, worst_traces(outcome=EXECUTION[item.criterion][0])),
+        )
+
+    return [
+        alert("RagExecutionBudgetBurn", "\nor\n".join(pair(*one) for one in _PAIRS), "6 to 14 times"),
+        alert("RagExecutionBudgetBurnSlow", pair(*_SLOW_PAIR), "3 times"),
+    ]
+
+
+def _slow(item: Objective, apps: str, config: AlertsConfig) -> Alert:
+    first = item.criterion == "first_token"
+    metric = "rag_time_to_first_token_seconds" if first else "rag_request_duration_seconds"
+    name = "RagFirstTokenAboveObjective" if first else "RagLatencyAboveObjective"
+    counted = f"sum by (app) (increase({metric}_count{{{apps}}}[{item.window}]))"
+    quantile = f"sum by (app, le) (rate({metric}_bucket{{{apps}}}[{item.window}]))"
+    what = "wait for the first word" if first else "wait for the answer"
+    return Alert(
+        name,
+        f"histogram_quantile({item.quantile}, {quantile}) > {item.objective}\nand {counted} >= {config.min_requests}",
+        "ticket",
+        summary=(
+            f"{1 - item.quantile:.3g} of the users of {_APP} {what} longer than {{{{ $value | humanizeDuration }}}}; "
+            f"the objective is {item.objective:g} s."
+        ),
+        description=(
+            f"Quantile {item.quantile:g} over {item.window}. Look at which stage takes the time: retrieval, rerank, "
+            "or the model."
+        ),
+        pending="10m",
+        labels={"objective": item.name, "criterion": item.criterion},
+        annotations=Wording(config).links(name, worst_traces(), "groundwatch-overview"),
+    )
+
+
+def _cost(item: Objective, apps: str, config: AlertsConfig) -> Alert:
+    answers = requests(item.window, f'{apps}, outcome!~"cancelled|error|timeout"')
+    cost = f"sum by (app) (increase(rag_cost_usd_total{{{apps}}}[{item.window}]))"
+    return Alert(
+        "RagCostAboveObjective",
+        f"{cost} / ({answers} > 0) > {item.objective}\nand {answers} >= {config.min_requests}",
+        "ticket",
+        summary=f"An answer of {_APP} costs {{{{ $value | humanize }}}} USD, above {item.objective:g} USD.",
+        description=(
+            f"Mean over {item.window} of what the application reports. Look at tokens an answer, at retries, and at "
+            "the model in use."
+        ),
+        pending="10m",
+        labels={"objective": item.name, "criterion": item.criterion},
+        annotations=Wording(config).links("RagCostAboveObjective", worst_traces(), "groundwatch-cost"),
+    )
+
+
+def _compared(config: AlertsConfig) -> list[Alert]:
+    return [_refusals(config), _empty(config), _mix_shift(config)]
+
+
+def _jumped(share: str, window: str, least: float, config: AlertsConfig) -> str:
+    """A share that is clearly above last week's, by chance and by size."""
+    series = f"rag:{share}_share:{window}"
+    return (
+        f"{series} > {least}\nand {series} > 1.5 * rag:{share}_share:{USUAL}\n"
+        f"and rag:{share}_share_z:{window} > {_Z_SHARE:g}\n"
+        f"and rag:{share}_requests:{window} >= {config.min_requests}\n"
+        f"and rag:{share}_requests:{USUAL} >= {10 * config.min_requests}"
+    )
+
+
+def _refusals(config: AlertsConfig) -> Alert:
+    name = "RagRefusalShareChanged"
+    return Alert(
+        name,
+        _jumped("refusal", "6h", 0.02, config),
+        "ticket",
+        summary=f"{_APP} refuses {_SHARE} of its requests, clearly more than last week.",
+        description=(
+            "Either people ask what it must not or cannot answer, or it refuses what it could answer. The estimate "
+            "for criterion refusal tells which; read some of the refused traces."
+        ),
+        pending="15m",
+        labels={"fault_layer": "refusal"},
+        annotations=Wording(config).links(name, worst_traces(outcome="refused"), "groundwatch-refusals"),
+    )
+
+
+def _empty(config: AlertsConfig) -> Alert:
+    name = "RagRetrievalEmpty"
+    return Alert(
+        name,
+        _jumped("no_result", "1h", 0.05, config),
+        "page",
+        summary=f"{_APP} finds nothing for {_SHARE} of its requests, clearly more than last week.",
+        description=(
+            "Outcome no_result over the last hour. An index that is empty, half built or not reached looks like "
+            "this, and so do a filter and a permission that changed."
+        ),
+        pending="10m",
+        labels={"fault_layer": "retrieval"},
+        annotations=Wording(config).links(name, worst_traces(outcome="no_result"), "groundwatch-retrieval"),
+    )
+
+
+def _mix_shift(config: AlertsConfig) -> Alert:
+    name = "RagMixShift"
+    return Alert(
+        name,
+        f"rag:mix_shift:6h > 0.15\nand rag:mix_requests:6h >= {10 * config.min_requests}",
+        "ticket",
+        summary=f"{_SHARE} of the traffic of {_APP} is of another kind than last week.",
+        description=(
+            "Shares of the strata over 6 hours against 7 days. The overall failure rate may move by this alone, "
+            "while each kind of question is answered as well as before. A new client or a "
+            "campaign does this."
+        ),
+        pending="1h",
+        annotations=Wording(config).links(name, dashboard="groundwatch-quality"),
+    )

@@ -1,0 +1,136 @@
+"""What an application promises: ``[objectives.NAME]`` of groundwatch.toml, one for an app and a criterion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from groundwatch_scorer.judgement import Criterion
+
+QUALITY = tuple(str(criterion) for criterion in Criterion)
+EXECUTION = {"execution": ("error", "timeout"), "timeout": ("timeout",)}
+"""Criteria of complete counts, and the outcomes that miss them."""
+TRAFFIC = ("latency", "first_token", "cost")
+CRITERIA = (*QUALITY, *EXECUTION, *TRAFFIC)
+WINDOWS = {"1h": 1, "6h": 6, "12h": 12, "24h": 24}
+"""Hours of each window that rules are rendered for."""
+EVERY_APP = ""
+LONGEST_SECONDS = 120.0
+"""The last bucket of the histograms of duration: what is longer cannot be told from it."""
+LARGEST_BURN = 14.4
+"""How many times its share a budget may be used up before a person is woken; of Google's SRE workbook."""
+_UPCROSSINGS = 0.85  # measured by bench_detection.py: false alarms of one window at z = 0, extrapolated
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """One promise about an application. Rules, metrics and the preview are made from it."""
+
+    name: str  # NAME in [objectives.NAME]; shown in alerts
+    criterion: str  # what is promised
+    objective: float  # failing share in (0, 1); seconds of latency and first_token; US dollars of cost
+    app: str = EVERY_APP  # service.name; empty: every application without an objective of its own
+    window: str = ""  # 1h, 6h, 12h or 24h; empty: 6h of judged criteria, 1h of the others
+    quantile: float = 0.95  # of latency and first_token: this share of the requests keeps the objective
+    false_alarms_per_week: float = 1.0  # allowed while the truth lies exactly on the objective
+    judge: str = ""  # identifier of the judge; empty: the one that makes the headline
+
+    def __post_init__(self) -> None:
+        if self.criterion not in CRITERIA:
+            raise ValueError(f"criterion: {self.criterion!r}; accepted: {', '.join(CRITERIA)}")
+        if self.window and self.window not in WINDOWS:
+            raise ValueError(f"window: {self.window!r}; accepted: {', '.join(WINDOWS)}")
+        if not self.window:
+            object.__setattr__(self, "window", "6h" if self.is_quality else "1h")
+        if not 0 < self.quantile < 1:
+            raise ValueError(f"quantile: {self.quantile}; accepted: above 0 and below 1")
+        if not 0.01 <= self.false_alarms_per_week <= 20:  # beyond: never, or nearly all the time
+            raise ValueError(f"false_alarms_per_week: {self.false_alarms_per_week}; accepted: 0.01 to 20")
+        if '"' in self.app + self.judge or "\\" in self.app + self.judge:
+            raise ValueError("app and judge are names without quotes and backslashes")
+        self._check_objective()
+
+    def _check_objective(self) -> None:
+        low, high, unit = self._accepted()
+        if not (math.isfinite(self.objective) and low < self.objective < high):
+            raise ValueError(
+                f"objective: {self.objective} of {self.criterion}; accepted: {unit} above {low:g}"
+                + (f" and below {high:g}" if math.isfinite(high) else "")
+            )
+
+    def _accepted(self) -> tuple[float, float, str]:
+        if self.is_quality:
+            return 0.0, 1.0, "a share of failed answers"
+        if self.criterion in EXECUTION:  # beyond, 14.4 times the share is more than everything
+            return 0.0, round(0.9 / LARGEST_BURN, 4), "a share of failed requests"
+        if self.criterion == "cost":
+            return 0.0, math.inf, "US dollars an answer"
+        return 0.0, LONGEST_SECONDS, "seconds"
+
+    @property
+    def is_quality(self) -> bool:
+        """Whether it is about judged answers: only these are estimated from a sample."""
+        return self.criterion in QUALITY
+
+    @property
+    def hours(self) -> int:
+        return WINDOWS[self.window]
+
+    @property
+    def z(self) -> float:
+        """Score above which the alert fires: see :func:`alarm_z`."""
+        return alarm_z(self.hours, self.false_alarms_per_week)
+
+
+def alarm_z(hours: float, false_alarms_per_week: float) -> float:
+    """Score that a mean over *hours*, looked at all the time, crosses upwards so often a week by chance alone.
+
+    The rate at which a stationary Gaussian mean crosses z falls with exp(-z^2 / 2) (Rice); the factor is measured on
+    the product's own estimator (``tests/bench/bench_detection.py``).
+    """
+    windows = 168 / hours
+    return max(1.0, math.sqrt(2 * max(0.0, math.log(_UPCROSSINGS * windows / false_alarms_per_week))))
+
+
+def check(objectives: Sequence[Objective]) -> None:
+    """Raise ``ValueError`` where two objectives promise the same thing twice."""
+    seen: dict[tuple[str, ...], str] = {}
+    for item in objectives:
+        key = (item.app, item.criterion, item.judge, str(item.quantile) if item.criterion in TRAFFIC else "")
+        if key in seen:
+            raise ValueError(
+                f"{item.name} and {seen[key]} are both about {item.criterion} of {item.app or 'every app'}; "
+                "accepted: one objective for an app and a criterion"
+            )
+        seen[key] = item.name
+
+
+def covering(objectives: Iterable[Objective], app: str) -> list[Objective]:
+    """The objectives that hold for *app*: its own, and those of every app that it does not replace."""
+    chosen = [item for item in objectives if item.app in (app, EVERY_APP)]
+    own = {item.criterion for item in chosen if item.app == app and app != EVERY_APP}
+    return [item for item in chosen if item.app == app or item.criterion not in own]
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsConfig:
+    """How alerts are written, and how changes of quality are found."""
+
+    console_url: str = "http://127.0.0.1:4390"  # where the links of an alert lead: the console
+    dashboard_url: str = ""  # where Grafana shows the dashboards; empty: alerts link to none
+    runbook_url: str = ""  # folder of the runbooks, as your people reach it; empty: alerts name the file only
+    learning_days: float = 14.0  # baseline to be seen before an absolute objective may page; until then: a ticket
+    min_judged: int = 60  # with fewer judged traces in its window an alert on quality says that it is blind
+    min_requests: int = 100  # with fewer requests in its window an alert on traffic stays silent
+
+    def __post_init__(self) -> None:
+        for name in ("console_url", "dashboard_url", "runbook_url"):
+            url = getattr(self, name)
+            if url and not url.startswith(("http://", "https://")):
+                raise ValueError(f"{name}: {url!r}; accepted: an address that begins with http:// or https://")
+        if not self.learning_days >= 1:
+            raise ValueError(f"learning_days: {self.learning_days}; accepted: 1 or more")
+        for name, least in (("min_judged", 10), ("min_requests", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}: {getattr(self, name)}; accepted: {least} or more")

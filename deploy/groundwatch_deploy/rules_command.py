@@ -1,0 +1,71 @@
+"""`groundwatch rules`: write the rules of this deployment, check them, and say how often they would have fired."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from groundwatch_alerts.rule_files import problems
+from groundwatch_alerts.rule_set import alert_groups, recording_groups, rule_files
+from groundwatch_deploy.cli import Failed, Misused, emit, say
+from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.settings import Settings, load
+
+
+def render(arguments: argparse.Namespace) -> int:
+    """Write every file into ``--out``, or print them."""
+    files = _files(_settings(arguments))
+    if arguments.out is None:
+        emit(files, arguments.json, lambda: "\n".join(files.values()).rstrip())
+        return 0
+    try:
+        written = _write(files, arguments.out)
+    except OSError as error:
+        raise Failed(f"{arguments.out}: cannot be written ({error.strerror})") from error
+    emit({"written": written}, arguments.json, lambda: "\n".join(written))
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Exit 1 with one line for each thing that is wrong. promtool looks too, where it is installed."""
+    settings = _settings(arguments)
+    found = problems([*recording_groups(settings.objectives), *alert_groups(settings.objectives, settings.alerts)])
+    with tempfile.TemporaryDirectory() as folder:
+        written = _write(_files(settings), Path(folder))
+        rules = [path for path in written if Path(path).name in rule_files((), settings.alerts)]
+        found += _tool("promtool", "check", "rules", *rules)
+    emit({"problems": found}, arguments.json, lambda: "\n".join(found) or "the rules are good")
+    if found:
+        raise Failed(f"{len(found)} problems in the rules")
+    return 0
+
+
+def _tool(name: str, *words: str) -> list[str]:
+    """What a tool of Prometheus says against the files; nothing, and a remark, where it is not installed."""
+    program = shutil.which(name)
+    if program is None:
+        say(f"groundwatch: {name} is not installed, so only Groundwatch's own checks were made")
+        return []
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=False)  # noqa: S603 (own words)
+    return [f"{name}: {line}" for line in (done.stdout + done.stderr).splitlines() if line] if done.returncode else []
+
+
+def _files(settings: Settings) -> dict[str, str]:
+    return rule_files(settings.objectives, settings.alerts)
+
+
+def _write(files: dict[str, str], folder: Path) -> list[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [str(folder / name) for name in files]
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    try:
+        return load(arguments.config, data_directory=getattr(arguments, "data_dir", None))
+    except ConfigError as error:
+        raise Misused(str(error)) from error

@@ -1,0 +1,106 @@
+"""Objectives are checked whole, and what is rendered from them passes Prometheus' own check."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from groundwatch_alerts.alert_names import ALERTS
+from groundwatch_alerts.objectives import CRITERIA, WINDOWS, AlertsConfig, Objective, alarm_z, check, covering
+from groundwatch_alerts.rule_files import Alert, Group, Recording, problems
+from groundwatch_alerts.rule_set import alert_groups, recording_groups
+from groundwatch_deploy.cli import main
+from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.settings import load
+
+TARGETS = {"latency": 4.0, "first_token": 1.0, "cost": 0.02, "execution": 0.01, "timeout": 0.005}
+EVERYTHING = [Objective(name, name, TARGETS.get(name, 0.05)) for name in CRITERIA]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"criterion": "truth"}, "criterion: 'truth'; accepted: faithfulness"),
+        ({"window": "2h"}, "window: '2h'; accepted: 1h, 6h, 12h, 24h"),
+        ({"objective": 5.0}, "a share of failed answers above 0 and below 1"),
+        ({"criterion": "execution", "objective": 0.2}, "a share of failed requests above 0 and below 0.0625"),
+        ({"criterion": "latency", "objective": 300.0}, "seconds above 0 and below 120"),
+        ({"quantile": 1.0}, "quantile: 1.0; accepted: above 0 and below 1"),
+        ({"false_alarms_per_week": 0.0}, "false_alarms_per_week: 0.0; accepted: 0.01 to 20"),
+        ({"app": 'a"} or vector(1)'}, "names without quotes"),
+    ],
+)
+def test_an_objective_that_cannot_be_kept_is_refused(changes, message):
+    with pytest.raises(ValueError, match=r"accepted|names") as refused:
+        Objective(**{"name": "n", "criterion": "any_failure", "objective": 0.05} | changes)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[objectives.a]\ncriterion='any_failure'", "[objectives.a]: objective is missing"),
+        ("[objectives.a]\ncriterion='any_failure'\nobjektive=0.1\nobjective=0.1", "did you mean 'objective'?"),
+        ("[objectives]\na=1", "must be a table of its own, written as [objectives.a]"),
+        ("[objectives.a]\ncriterion='cost'\nobjective='1'", "expected float, found str"),
+        (
+            "[objectives.a]\ncriterion='cost'\nobjective=1\n[objectives.b]\ncriterion='cost'\nobjective=2",
+            "b and a are both about cost of every app",
+        ),
+    ],
+)
+def test_an_error_in_the_file_names_the_objective(tmp_path, text, message):
+    path = tmp_path / "groundwatch.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load(path)
+    assert message in str(refused.value)
+
+
+def test_an_app_with_an_objective_of_its_own_is_left_out_of_the_general_one():
+    every, own = Objective("every", "any_failure", 0.05), Objective("own", "any_failure", 0.1, app="a.b")
+    other = Objective("other", "execution", 0.01)
+    check([every, own, other])
+    assert covering([every, own, other], "a.b") == [own, other]
+    assert covering([every, own, other], "c") == [every, other]
+    rules = [rule for group in alert_groups([every, own], AlertsConfig()) for rule in group.rules]
+    assert any('app!~"a\\\\.b"' in rule.expr for rule in rules)
+
+
+def test_rarer_false_alarms_and_shorter_windows_need_a_higher_score():
+    scores = [alarm_z(hours, 1.0) for hours in WINDOWS.values()]
+    assert scores == sorted(scores, reverse=True)
+    assert alarm_z(6, 0.25) > alarm_z(6, 1.0) > alarm_z(6, 4.0)
+
+
+def test_what_is_rendered_is_sound_and_every_listed_alert_is_in_it():
+    alerts = alert_groups(EVERYTHING, AlertsConfig())
+    assert problems([*recording_groups(EVERYTHING), *alerts]) == []
+    found = {rule.alert: rule for group in alerts for rule in group.rules if isinstance(rule, Alert)}
+    assert sorted(found) == sorted(alert.name for alert in ALERTS)
+    for alert in ALERTS:
+        assert found[alert.name].annotations["runbook_url"] == f"docs/runbooks/{alert.name}.md"
+
+
+def test_the_own_check_finds_what_prometheus_would():
+    bad = Group("g", [Recording("a b", "mad_over_time(x[5m]"), Alert("A", "rag:nothing:6h > 1", "page", "s", " ")])
+    assert problems([bad, bad])[0] == "group g is there twice"
+    found = "\n".join(problems([bad]))
+    for part in ("no name", "2.42 or 3", "brackets", "rag:nothing:6h, which no rule records", "description is empty"):
+        assert part in found
+
+
+@pytest.mark.service("prometheus")
+def test_the_command_renders_files_that_promtool_accepts(tmp_path, capsys):
+    config, out = tmp_path / "groundwatch.toml", tmp_path / "rules"
+    tables = itertools.chain.from_iterable(
+        (f"[objectives.{name}]", f"criterion = '{name}'", f"objective = {TARGETS.get(name, 0.05)}")
+        for name in CRITERIA
+    )
+    config.write_text("\n".join(tables))
+    assert main(["rules", "check", "--config", str(config)]) == 0
+    assert capsys.readouterr().out == "the rules are good\n"
+    assert main(["rules", "render", "--config", str(config), "--out", str(out)]) == 0
+    assert "groundwatch-alerts.yaml" in {path.name for path in out.iterdir()}
+    assert main(["rules", "render", "--config", str(tmp_path / "none.toml")]) == 2
