@@ -100,6 +100,7 @@ class ServerConfig:
 
     data_directory: Path = Path("groundwatch-data")  # span log, database, keys
     database_url: str = ""  # empty: SQLite in data_directory
+    roles: tuple[str, ...] = ()  # of this process: collector, scorer, console, exporter; empty: all of them
     ingest_host: str = "127.0.0.1"  # of OTLP/HTTP and OTLP/gRPC; another address needs ingest_keys or tls_client_ca
     ingest_port: int = 4318  # the OTLP/HTTP default
     grpc_port: int = 0  # OTLP/gRPC, usually 4317; 0: off. Needs `pip install "groundwatch[grpc]"`

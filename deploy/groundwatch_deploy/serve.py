@@ -1,4 +1,4 @@
-"""The whole monitor in one process: receiver, pipeline, scorer, console and metrics, each in its own thread."""
+"""The monitor: receiver, pipeline, scorer, console and metrics, a thread each; all in one process, or some roles."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import prometheus_client
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, make_url
 
 from groundwatch_alerts.estimate_metrics import TallyCollector
+from groundwatch_alerts.tallies import TABLES
 from groundwatch_collector.decision import DecideConfig
 from groundwatch_collector.decision_store import Place
 from groundwatch_collector.feedback_access import FeedbackAccess
@@ -27,6 +28,7 @@ from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.kafka_consumer import KafkaPipelines
 from groundwatch_collector.log_protocol import AppendLog, DecisionLog
 from groundwatch_collector.pipeline import Pipeline
+from groundwatch_collector.rate_tables import Rates, rates_of
 from groundwatch_collector.receiver import asgi_app
 from groundwatch_collector.spanlog import LogLocked, SpanLog
 from groundwatch_collector.storage import open_engine
@@ -38,6 +40,7 @@ from groundwatch_deploy.data_trouble import explained
 from groundwatch_deploy.grpc_door import grpc_server, require_grpc
 from groundwatch_deploy.kafka_spans import KafkaSpans, require_kafka
 from groundwatch_deploy.retention import EVERY_POSITION, Retention, RetentionMetrics
+from groundwatch_deploy.roles import ALL, Role, roles_of
 from groundwatch_deploy.servers import HttpServer, bind, is_loopback
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
@@ -62,14 +65,15 @@ STOP_SECONDS = 8.0  # what sends SIGTERM often kills after ten
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    ingest: str
-    console: str
-    metrics: str
-    grpc: str = ""  # "": off
+    """Where a process listens; "" for what it does not serve."""
+
+    ingest: str = ""
+    console: str = ""
+    metrics: str = ""
+    grpc: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        known = {"ingest": self.ingest, "console": self.console, "metrics": self.metrics}
-        return known | ({"grpc": self.grpc} if self.grpc else {})
+        return {name: url for name, url in asdict(self).items() if url}
 
 
 def refuse_open_doors(settings: Settings) -> None:
@@ -105,6 +109,7 @@ class Monitor:
         refuse_open_doors(settings)
         require_grpc(settings.server)
         self._tls = tls_of(settings.server)
+        self.roles = roles_of(settings)
         self.settings = settings
         self.now = now
         self.registry = CollectorRegistry()
@@ -121,27 +126,34 @@ class Monitor:
     def _open(self, opened: contextlib.ExitStack) -> None:
         server = self.settings.server
         # Sockets first: a port in use is reported before the log is locked or the database touched.
-        self._sockets = [
-            opened.enter_context(bind(server.ingest_host, server.ingest_port, "[server] ingest_port")),
-            opened.enter_context(bind(server.console_host, server.console_port, "[server] console_port")),
-            opened.enter_context(bind(server.metrics_host, server.metrics_port, "[server] metrics_port")),
-        ]
-        if server.grpc_port:
+        self._sockets = {name: opened.enter_context(bind(*door)) for name, door in self._doors().items()}
+        if server.grpc_port and Role.COLLECTOR in self.roles:
             bind(server.ingest_host, server.grpc_port, "[server] grpc_port").close()  # gRPC binds it itself
-        self._local, self._kafka = self._span_log(opened)
+        self._local, self._kafka = self._span_log(opened) if Role.COLLECTOR in self.roles else (None, None)
         _own_eyes_only(server.url)
         self.engine: Engine = open_engine(server.url)
         opened.callback(self.engine.dispose)
         migrations.upgrade(self.engine)
-        if self._kafka is None:
+        if self._kafka is None and self.roles == ALL:
             # The only scorer of its database: what a killed one had claimed is free again at once.
             queue.release_all(self.engine)
         self.judges = judges(self.settings.judge, self.secrets.llm_api_key, self.engine, self.now())
-        self._reader = self._pipeline()
+        self._reader = self._pipeline() if Role.COLLECTOR in self.roles else None
+        self._rates = self._rate_tables()
         self.scorer = self._scorer()
         self.settler = self._settler()
         self.retention = self._retention()
         self._servers = self._http_servers()
+
+    def _doors(self) -> dict[str, tuple[str, int, str]]:
+        """Host, port and setting of each HTTP listener of this process."""
+        server = self.settings.server
+        doors = {"metrics": (server.metrics_host, server.metrics_port, "[server] metrics_port")}
+        if Role.COLLECTOR in self.roles:
+            doors["ingest"] = (server.ingest_host, server.ingest_port, "[server] ingest_port")
+        if Role.CONSOLE in self.roles:
+            doors["console"] = (server.console_host, server.console_port, "[server] console_port")
+        return doors
 
     @property
     def log(self) -> SpanLog:
@@ -193,6 +205,12 @@ class Monitor:
             feedback=self.settings.feedback,
         )
 
+    def _rate_tables(self) -> Rates:
+        """For telling the chances in force; each pipeline has its own for deciding."""
+        decide = self.settings.decide
+        judged = JudgedHistory(self.engine, self.judges[0].identifier)
+        return rates_of(decide.planned(), decide.rate_table(), self.engine, judged)
+
     def _scorer(self) -> ScorerWorker:
         return ScorerWorker(
             self.engine,
@@ -230,50 +248,75 @@ class Monitor:
         )
 
     def _http_servers(self) -> list[HttpServer | GrpcServer]:
-        intake = IntakeMetrics(self.registry)
-        keys = self.settings.server.keys
-        names = [judge.identifier for judge in self.judges]
-        self.registry.register(TallyCollector(self.engine, rates=self._reader.chances, judges=names))
-        self.registry.register(
-            TallyCollector(self.engine, rates=self._reader.chances, judges=names, family="settled")
-        )
+        servers: list[HttpServer | GrpcServer] = []
+        if Role.COLLECTOR in self.roles:
+            servers += self._ingest_doors()
+        if Role.CONSOLE in self.roles:
+            servers.append(HttpServer(self._console(), self._sockets["console"], "console"))
+        if Role.EXPORTER in self.roles:
+            self._export_sums()
+        metrics = prometheus_client.make_asgi_app(self.registry)
+        return [*servers, HttpServer(metrics, self._sockets["metrics"], "metrics")]
+
+    def _ingest_doors(self) -> list[HttpServer | GrpcServer]:
         log: AppendLog = self._kafka.log if self._kafka is not None else self.log
         ingest = asgi_app(
-            log, self.settings.limits, intake, ingest_keys=keys, feedback=self._feedback_access(), now=self.now
+            log,
+            self.settings.limits,
+            IntakeMetrics(self.registry),
+            ingest_keys=self.settings.server.keys,
+            feedback=self._feedback_access(),
+            now=self.now,
         )
-        console = console_app(
+        doors: list[HttpServer | GrpcServer] = [HttpServer(ingest, self._sockets["ingest"], "ingest", self._tls)]
+        if self.settings.server.grpc_port:
+            doors.append(grpc_server(ingest.door, self.settings.server, self._tls))
+        return doors
+
+    def _console(self) -> Any:
+        config = self.settings.console
+        if "ingest" in self._sockets:
+            config = replace(config, collector_url=_url(self._sockets["ingest"], self._tls))
+        return console_app(
             self.engine,
-            replace(self.settings.console, collector_url=_url(self._sockets[0], self._tls)),
+            config,
             now=self.now,
             candidate_key=self.secrets.candidate_key.value,
             candidate_policy=self.settings.candidates,
         )
-        metrics = prometheus_client.make_asgi_app(self.registry)
-        ingest_socket, console_socket, metrics_socket = self._sockets
-        servers: list[HttpServer | GrpcServer] = [
-            HttpServer(ingest, ingest_socket, "ingest", self._tls),
-            HttpServer(console, console_socket, "console"),
-            HttpServer(metrics, metrics_socket, "metrics"),
-        ]
-        if self.settings.server.grpc_port:
-            servers.append(grpc_server(ingest.door, self.settings.server, self._tls))
-        return servers
+
+    def _export_sums(self) -> None:
+        """The sums of the whole deployment, from the database: one process gives them to Prometheus."""
+        names = [judge.identifier for judge in self.judges]
+        for family in TABLES:
+            self.registry.register(TallyCollector(self.engine, rates=self._chances, judges=names, family=family))
+
+    def _chances(self) -> Mapping[str, float]:
+        """Stratum to chance, in force now. A process that decides nothing reads the planned table, or plans it."""
+        if self._reader is not None:
+            return self._reader.chances()
+        self._rates.prepare(self.now())
+        return self._rates.current.rates if self._rates.current is not None else {}
 
     def start(self) -> Addresses:
         """Start every thread; return once all listeners answer."""
-        loops = (
-            (self._reader.run, "pipeline"),
-            (self.scorer.run, "scorer"),
-            (self.settler.run, "settler"),
-            (self.retention.run, "retention"),
-        )
-        for loop, name in loops:
+        for loop, name in self._loops():
             thread = threading.Thread(target=loop, args=(self._stop,), name=f"groundwatch-{name}", daemon=True)
             self._threads.append(thread)
             thread.start()
         for server in self._servers:
             server.start()
-        return Addresses(*(server.url for server in self._servers))
+        return Addresses(**{server.name: server.url for server in self._servers})
+
+    def _loops(self) -> list[tuple[Callable[[threading.Event], None], str]]:
+        loops: list[tuple[Callable[[threading.Event], None], str]] = []
+        if self._reader is not None:
+            loops.append((self._reader.run, "pipeline"))
+        if Role.SCORER in self.roles:
+            loops.append((self.scorer.run, "scorer"))
+        if Role.EXPORTER in self.roles:
+            loops += [(self.settler.run, "settler"), (self.retention.run, "retention")]
+        return loops
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Stop taking requests, finish what is in hand and close. Undecided traces stay in the span log.
@@ -392,11 +435,13 @@ def command(arguments: argparse.Namespace) -> int:
             ingest_port=arguments.ingest_port,
             console_port=arguments.console_port,
             metrics_port=arguments.metrics_port,
+            roles=tuple(arguments.role) or None,
         )
         if arguments.judge_everything:
             settings = judging_everything(settings)
         if arguments.check:
             refuse_open_doors(settings)
+            roles_of(settings)
             require_grpc(settings.server)
             tls_of(settings.server)
             if settings.kafka.bootstrap_servers:
@@ -421,11 +466,13 @@ def command(arguments: argparse.Namespace) -> int:
 
 
 def _welcome(addresses: Mapping[str, str], settings: Settings) -> str:
-    return (
-        f"Groundwatch is running; data in {settings.server.data_directory}\n"
-        f"  send OTLP/HTTP to  {addresses['ingest']}   (OTEL_EXPORTER_OTLP_ENDPOINT={addresses['ingest']})\n"
-        + (f"  send OTLP/gRPC to  {addresses['grpc']}\n" if "grpc" in addresses else "")
-        + f"  console            {addresses['console']}\n"
-        f"  Prometheus metrics {addresses['metrics']}/metrics\n"
-        "stop with Ctrl-C"
-    )
+    ingest = addresses.get("ingest")
+    lines = {
+        "ingest": f"send OTLP/HTTP to  {ingest}   (OTEL_EXPORTER_OTLP_ENDPOINT={ingest})",
+        "grpc": f"send OTLP/gRPC to  {addresses.get('grpc')}",
+        "console": f"console            {addresses.get('console')}",
+        "metrics": f"Prometheus metrics {addresses.get('metrics')}/metrics",
+    }
+    shown = [f"  {line}" for name, line in lines.items() if name in addresses]
+    first = f"Groundwatch is running; data in {settings.server.data_directory}"
+    return "\n".join([first, *shown, "stop with Ctrl-C"])

@@ -1,0 +1,63 @@
+"""One process runs everything, or the roles it is given; a split that could not work is refused before it starts."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from groundwatch_deploy.config import ConfigError, ServerConfig
+from groundwatch_deploy.roles import ALL, Role, roles_of
+from groundwatch_deploy.serve import Monitor
+from groundwatch_deploy.settings import Settings
+
+SALT = b"a salt for tests"
+
+
+def settings(*roles, folder=None, url="", **server):
+    given = {"data_directory": folder} if folder else {}
+    ports = {"ingest_port": 0, "console_port": 0, "metrics_port": 0}
+    return Settings(server=ServerConfig(roles=roles, database_url=url, **given, **ports, **server))
+
+
+def test_without_a_role_a_process_does_everything():
+    assert roles_of(settings()) == ALL
+
+
+def test_an_unknown_role_is_named_with_those_that_exist():
+    with pytest.raises(ConfigError, match=r"'judge' is unknown; accepted: collector, scorer, console, exporter"):
+        roles_of(settings("judge"))
+
+
+def test_roles_need_a_database_that_several_processes_can_use():
+    with pytest.raises(ConfigError, match="database_url"):
+        roles_of(settings("scorer"))
+
+
+def test_an_exporter_must_see_the_span_log():
+    with pytest.raises(ConfigError, match="bootstrap_servers"):
+        roles_of(settings("exporter", url="postgresql://localhost/x"))
+    assert roles_of(settings("exporter", "collector", url="postgresql://localhost/x")) == {
+        Role.EXPORTER,
+        Role.COLLECTOR,
+    }
+
+
+@pytest.mark.service("postgresql")
+@pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
+def test_a_scorer_judges_and_opens_no_door_but_its_metrics(new_database, tmp_path):
+    with Monitor(settings("scorer", folder=tmp_path, url=new_database("roles")), salt=SALT) as monitor:
+        addresses = monitor.start().as_dict()
+        assert set(addresses) == {"metrics"}
+        shown = httpx.get(f"{addresses['metrics']}/metrics").text
+    assert "groundwatch_scorer" in shown or "groundwatch_judge" in shown
+    assert "rag_traces_total" not in shown  # the sums of the deployment come from one process, the exporter
+
+
+@pytest.mark.service("postgresql")
+@pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
+def test_a_collector_and_exporter_tells_the_sums_and_shows_no_console(new_database, tmp_path):
+    roles = ("collector", "exporter")
+    with Monitor(settings(*roles, folder=tmp_path, url=new_database("roles")), salt=SALT) as monitor:
+        addresses = monitor.start().as_dict()
+        assert set(addresses) == {"ingest", "metrics"}
+        assert "rag_inclusion_probability{" in httpx.get(f"{addresses['metrics']}/metrics").text
