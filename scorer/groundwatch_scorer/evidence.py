@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import resources
 from typing import Literal
 
@@ -26,19 +26,45 @@ _CACHED_DOCUMENTS = 1024  # the passages of an application recur from trace to t
 _LONGEST_DOCUMENT = 60_000  # characters that are read of one document
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Passages:
-    """A document's text, taken apart once."""
+    """A document's text, taken apart once. What only some readings need is made when it is first asked for."""
 
     text: str
-    flat: str  # folded, blanks made one space
-    template: str  # flat without its numbers, see number_template
+    read: str  # as much of the text as is read
     sentences: tuple[Sentence, ...]
     tokens: tuple[frozenset[str], ...]  # per sentence
-    quantities: tuple[tuple[Quantity, ...], ...]  # per sentence, offsets in the sentence
     places: Mapping[str, tuple[int, ...]]  # token -> the sentences that have it
-    characters: frozenset[str]  # the Chinese characters of the text
-    cut: bool  # whether the text was longer than is read
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """All its tokens: sharing is asked of every document for every claim, and sets answer that fastest."""
+        return frozenset(self.places)
+
+    @property
+    def cut(self) -> bool:
+        """Whether the text was longer than is read."""
+        return len(self.read) < len(self.text)
+
+    @cached_property
+    def flat(self) -> str:
+        """The text folded, with blanks made one space."""
+        return flattened(self.read)
+
+    @cached_property
+    def template(self) -> str:
+        """*flat* without its numbers, see :func:`number_template`."""
+        return number_template(self.flat)
+
+    @cached_property
+    def quantities(self) -> tuple[tuple[Quantity, ...], ...]:
+        """Per sentence, with offsets in the sentence."""
+        return tuple(tuple(quantities(self.read[s.start : s.end])) for s in self.sentences)
+
+    @cached_property
+    def characters(self) -> frozenset[str]:
+        """The Chinese characters of the text."""
+        return frozenset(c for c in set(self.flat) if is_cjk(c))
 
 
 NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
@@ -66,23 +92,12 @@ def passages(text: str) -> Passages:
     """Take *text* apart into sentences with their tokens and numbers."""
     read = text[:_LONGEST_DOCUMENT]
     spans = tuple(sentences(read))
-    pieces = [read[s.start : s.end] for s in spans]
-    sets = tuple(frozenset(tokens(piece)) for piece in pieces)
+    sets = tuple(frozenset(tokens(read[s.start : s.end])) for s in spans)
     places: dict[str, list[int]] = {}
     for index, found in enumerate(sets):
         for token in found:
             places.setdefault(token, []).append(index)
-    return Passages(
-        text,
-        flat := flattened(read),
-        number_template(flat),
-        spans,
-        sets,
-        tuple(tuple(quantities(piece)) for piece in pieces),
-        {token: tuple(where) for token, where in places.items()},
-        frozenset(c for c in flat if is_cjk(c)),
-        len(read) < len(text),
-    )
+    return Passages(text, read, spans, sets, {token: tuple(where) for token, where in places.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +127,9 @@ class Weights:
 
     def _count(self, token: str) -> float:
         background = _background("zh" if is_cjk(token) else "en")
-        seen = background.counts.get(token, 0) + sum(len(d.places.get(token, ())) for d in self._documents)
+        seen = background.counts.get(token, 0)
+        for document in self._documents:
+            seen += len(document.places.get(token, ()))
         weight = math.log((background.sentences + self._sentences + 1) / (seen + 0.5))
         return weight * _DISCOUNT if token in self._discounted else weight
 
@@ -149,29 +166,38 @@ class Library:
         order = sorted(wanted)  # a set's order differs from run to run, and with it the last digit of a sum
         weight = [weights.of(token) for token in order]
         total = sum(weight)
+        position = {token: index for index, token in enumerate(order)}
         searched: list[tuple[int, _Hits]] = []
         for d in range(len(self.passages)) if only is None else (only,):
-            places = [self.passages[d].places.get(token, ()) for token in order]
-            if sum(w for w, where in zip(weight, places, strict=True) if where) >= least * total:
-                searched.append((d, _hits(places, weight)))
+            shared = self.passages[d].vocabulary & wanted
+            if shared and sum(weight[position[token]] for token in shared) >= least * total:
+                places = self.passages[d].places
+                found = sorted((position[token], places[token]) for token in shared)
+                searched.append((d, _hits(found, weight, len(self.passages[d].tokens))))
         # Longer runs are only looked at where they can beat the best single sentence.
-        at_least = max((max(h.alone.values()) for _d, h in searched if h.alone), default=0.0) - _TIE * total
+        at_least = max((max(h.alone) for _d, h in searched), default=0.0) - _TIE * total
         best: Window | None = None
         for d, hits in searched:
-            better = _best_run(hits, weight, at_least, len(self.passages[d].tokens), _WINDOW_PRICE * total)
+            better = _best_run(hits, weight, at_least, _WINDOW_PRICE * total)
             if better is not None:
                 first, last, covered = better
                 best = Window(d, first, last, covered / total)
                 at_least = covered - _WINDOW_PRICE * total * (last - first) + _TIE * total
         return best
 
+    @cached_property
+    def _vocabulary(self) -> frozenset[str]:
+        return frozenset().union(*(passage.vocabulary for passage in self.passages))
+
     def has(self, token: str) -> bool:
-        return any(token in passage.places for passage in self.passages)
+        return token in self._vocabulary
 
     def covers(self, token: str) -> float:
         """How well the whole of the documents has *token*, in [0, 1]."""
         if self.has(token):
             return 1.0
+        if not is_cjk(token):
+            return 0.0
         return max((_half_match(token, passage.characters) for passage in self.passages), default=0.0)
 
     def window_covers(self, window: Window, wanted: Iterable[str], weights: Weights) -> float:
@@ -206,34 +232,46 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class _Hits:
-    masks: Mapping[int, int]  # sentence -> bits of the tokens that it has
-    alone: Mapping[int, float]  # sentence -> their weight
+    """Per sentence of one document, and empty ones after the last."""
+
+    masks: Sequence[int]  # bits of the tokens that it has
+    alone: Sequence[float]  # their weight
 
 
-def _hits(places: Sequence[Sequence[int]], weight: Sequence[float]) -> _Hits:
-    masks: dict[int, int] = {}
-    alone: dict[int, float] = {}
-    for token, where in enumerate(places):
+def _hits(found: Sequence[tuple[int, Sequence[int]]], weight: Sequence[float], sentence_count: int) -> _Hits:
+    """Of *found*, the tokens by their index, each with the sentences that have it."""
+    masks = [0] * (sentence_count + LONGEST_WINDOW - 1)
+    alone = [0.0] * len(masks)
+    for token, where in found:
+        bit, own = 1 << token, weight[token]
         for sentence in where:
-            masks[sentence] = masks.get(sentence, 0) | 1 << token
-            alone[sentence] = alone.get(sentence, 0.0) + weight[token]
+            masks[sentence] |= bit
+            alone[sentence] += own
     return _Hits(masks, alone)
 
 
-def _best_run(
-    hits: _Hits, weight: Sequence[float], at_least: float, sentence_count: int, price: float
-) -> tuple[int, int, float] | None:
+def _weight_of(mask: int, weight: Sequence[float]) -> float:
+    total = 0.0
+    while mask:
+        lowest = mask & -mask
+        total += weight[lowest.bit_length() - 1]
+        mask ^= lowest
+    return total
+
+
+def _best_run(hits: _Hits, weight: Sequence[float], at_least: float, price: float) -> tuple[int, int, float] | None:
     """The best run of sentences above *at_least* by weight less *price* per further one: (first, last, weight)."""
-    masks, alone = hits.masks.get, hits.alone.get
+    masks, alone = hits.masks, hits.alone
     best: tuple[int, int, float] | None = None
-    for first in sorted(hits.masks):
-        if alone(first, 0.0) + alone(first + 1, 0.0) + alone(first + 2, 0.0) <= at_least:
+    for first in range(len(masks) - LONGEST_WINDOW + 1):
+        if not masks[first] or alone[first] + alone[first + 1] + alone[first + 2] <= at_least:
             continue
         seen, covered = 0, 0.0
-        for last in range(first, min(first + LONGEST_WINDOW, sentence_count)):
-            has = masks(last, 0)
-            new = has & ~seen
-            covered += alone(last, 0.0) if new == has else sum(w for i, w in enumerate(weight) if new >> i & 1)
+        for last in range(first, first + LONGEST_WINDOW):
+            new = masks[last] & ~seen
+            if not new:
+                continue
+            covered += alone[last] if new == masks[last] else _weight_of(new, weight)
             seen |= new
             score = covered - price * (last - first)
             if score > at_least:
@@ -242,6 +280,7 @@ def _best_run(
 
 
 def _half_match(token: str, characters: frozenset[str]) -> float:
+    """Of a token of one or two Chinese characters; others match whole or not at all."""
     if not is_cjk(token):
         return 0.0
-    return _HALF_MATCH * sum(c in characters for c in token) / len(token)
+    return _HALF_MATCH * ((token[0] in characters) + (token[-1] in characters)) / 2

@@ -72,7 +72,7 @@ def claim_signals(
         context_recall=sum(weights.of(t) * library.covers(t) for t in order) / total if total else 0.0,
         number_absent=bool(absent),
         number_elsewhere=bool(elsewhere),
-        number_conflict=bool(absent) and window is not None and _conflicts(claim, absent, library, window),
+        number_conflict=window is not None and _conflicts(claim, numbers, absent, library, window),
         entity_absent=_names_absent(claim, library),
         negation_differs=window is not None and _negation_differs(claim, text),
         opposite=window is not None and _opposite(claim, text),
@@ -98,13 +98,15 @@ def _explained(claim: str, quantity: Quantity, stated: Sequence[Quantity]) -> bo
     """Rounding and simple sums are not inventions, where the claim says that it rounds or adds."""
     if quantity.kind != "number":
         return False
+    text = folded(claim).text
+    rounds, adds = _APPROXIMATE.search(text), _SUMS.search(text)
+    if not rounds and not adds:
+        return False
     value = float(quantity.amount)
     others = [float(q.amount) for q in stated if q.kind == "number" and q.dimension == quantity.dimension]
-    if _APPROXIMATE.search(folded(claim).text) and any(
-        abs(value - o) <= _APPROXIMATELY * max(abs(o), 1e-9) for o in others
-    ):
+    if rounds and any(abs(value - o) <= _APPROXIMATELY * max(abs(o), 1e-9) for o in others):
         return True
-    return bool(_SUMS.search(folded(claim).text)) and any(
+    return bool(adds) and any(
         abs(abs(a + sign * b) - value) < 1e-9
         for i, a in enumerate(others)
         for b in others[i + 1 :]
@@ -112,17 +114,20 @@ def _explained(claim: str, quantity: Quantity, stated: Sequence[Quantity]) -> bo
     )
 
 
-def _conflicts(claim: str, absent: Sequence[Quantity], library: Library, window: Window) -> bool:
+def _conflicts(
+    claim: str, claimed: Sequence[Quantity], absent: Sequence[Quantity], library: Library, window: Window
+) -> bool:
     """Whether the window has another number of the same unit, said of the same words."""
-    return any(_counterpart(claim, q, library, window) is not None for q in absent)
+    return any(_counterpart(claim, q, claimed, library, window) is not None for q in absent)
 
 
-def _counterpart(claim: str, quantity: Quantity, library: Library, window: Window) -> Quantity | None:
+def _counterpart(
+    claim: str, quantity: Quantity, claimed: Sequence[Quantity], library: Library, window: Window
+) -> Quantity | None:
     clause = _clause_tokens(claim, quantity.start, quantity.end)
     if not clause:
         return None
     document = library.passages[window.document]
-    claimed = quantities(claim)
     for index in range(window.first, window.last + 1):
         span = document.sentences[index]
         sentence = document.text[span.start : span.end]

@@ -7,7 +7,7 @@ import math
 import re
 import time
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import resources
 
 from groundwatch_collector.ragtrace import Document, RagTrace
@@ -117,7 +117,7 @@ class _Reading:
     def assessment(self) -> Assessment:
         refused = refusal.classify(self.plain)
         judged = (
-            [] if refused is Refusal.FULL or not self.has_context else [self._judge(span) for span in self.claims()]
+            [] if refused is Refusal.FULL or not self.has_context else [self._judge(span) for span in self.claims]
         )
         context_relevance = self._relevance(self.trace.context)
         candidate_relevance = self._relevance(self.trace.candidates)
@@ -137,7 +137,7 @@ class _Reading:
         )
 
     def _flags(self) -> tuple[str, ...]:
-        read_all = len(self.answer) == len(self.trace.answer or "") and len(self.claims()) < _MOST_CLAIMS
+        read_all = len(self.answer) == len(self.trace.answer or "") and len(self.claims) < _MOST_CLAIMS
         flags = (
             ("answer_cut", not read_all),
             ("context_truncated", self.truncated),
@@ -145,6 +145,7 @@ class _Reading:
         )
         return tuple(name for name, holds in flags if holds)
 
+    @cached_property
     def claims(self) -> list[Sentence]:
         spans = [span for span in sentences(self.plain) if is_claim(self.plain[span.start : span.end], span)]
         return spans[:_MOST_CLAIMS]
@@ -245,7 +246,7 @@ def scores(trace: RagTrace) -> list[float]:
     """The raw score of every claim of *trace* that is no copy: what the calibration is fitted on."""
     reading = _Reading(trace)
     found: list[float] = []
-    for span in reading.claims():
+    for span in reading.claims:
         bare = reading.bare(span.start, span.end)
         if not copy_of(bare, reading.context):
             wanted = frozenset(tokens(bare))
@@ -295,9 +296,9 @@ def _plain_numbers(text: str) -> list[str]:
 
 def _numbers_at(template: str, flat: str, document_template: str) -> list[list[str]]:
     """The numbers that stand in the document wherever *template* occurs in it."""
-    numbers = _plain_numbers(flat)
-    found: list[list[str]] = []
     at = document_template.find(template)
+    numbers = _plain_numbers(flat) if at >= 0 else []
+    found: list[list[str]] = []
     while at >= 0:
         before = document_template.count("#", 0, at)
         found.append(numbers[before : before + template.count("#")])

@@ -109,6 +109,9 @@ _DATES = (
     (re.compile(rf"\b({_MONTH})\.? {_DAY}\b(?:[ ,]+(\d{{4}}))?(?!\w)"), (2, 0, 1)),
     (re.compile(rf"\b({_MONTH})\.?,? (\d{{4}})()\b"), (1, 0, 2)),
 )
+_DATES_IN_FIGURES = _DATES[:3]  # those without the name of a month
+_LATIN = re.compile("[a-z]")
+_DIGIT = re.compile(r"\d")
 _LABEL = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+){2,}|\d{1,2}:\d{2}(?::\d{2})?)(?![\w])")
 
 _LATIN_UNIT = "|".join(sorted((u for u in _UNITS if u.isascii() and u[0].isalpha()), key=len, reverse=True))
@@ -146,7 +149,7 @@ def quantities(text: str) -> list[Quantity]:
     view = folded(text)
     taken = [match.span() for match in _LIST_NUMBER.finditer(view.text)]
     found: list[Quantity] = []
-    for scan in (_dates, _labels, _digits, _chinese, _words):
+    for scan in (*((_dates, _labels, _digits) if _DIGIT.search(view.text) else ()), _chinese, _words):
         for quantity in scan(view.text):
             if not any(quantity.start < end and start < quantity.end for start, end in taken):
                 found.append(quantity)
@@ -184,7 +187,7 @@ def _date_covers(claimed: Quantity, stated: Quantity) -> bool:
 
 
 def _dates(text: str) -> Iterable[Quantity]:
-    for pattern, order in _DATES:
+    for pattern, order in _DATES if _LATIN.search(text) else _DATES_IN_FIGURES:
         for match in pattern.finditer(text):
             parts = [match.group(i + 1) or "" for i in order]
             year, month, day = (str(_MONTH_NAMES.get(p, p)).lstrip("0") for p in parts)

@@ -1,7 +1,8 @@
 """How much processor time the local judge takes for one trace. Run: ``python tests/bench/bench_local_judge.py``.
 
-The trace is the size that the documentation promises for: five passages of 1,000 characters, twenty candidates,
-an answer of 1,000. "cold" texts were never seen before; "warm" ones were, as the passages of an application are.
+The trace is the size that the documentation promises for: five passages of 1,000 characters in the context, of five
+or of twenty that were retrieved, and an answer of 1,000 that shares nothing with them but frequent words. "cold" texts
+were never seen before; "warm" ones were, as the passages of an application are.
 """
 
 from __future__ import annotations
@@ -49,8 +50,7 @@ def _text(rng: random.Random, chinese: bool, characters: int) -> str:
     return "".join(parts)[:characters]
 
 
-def _trace(rng: random.Random, chinese: bool, passages: list[str] | None = None) -> RagTrace:
-    texts = passages or [_text(rng, chinese, 1000) for _ in range(20)]
+def _trace(rng: random.Random, chinese: bool, texts: list[str]) -> RagTrace:
     documents = tuple(Document(f"d{i}", i, text=text) for i, text in enumerate(texts, 1))
     return RagTrace(
         trace_id="bench",
@@ -68,14 +68,15 @@ def _trace(rng: random.Random, chinese: bool, passages: list[str] | None = None)
     )
 
 
-def measure(chinese: bool, warm: bool, rounds: int = 200) -> dict[str, float | int | str]:
+def measure(chinese: bool, warm: bool, retrieved: int = 20, rounds: int = 200) -> dict[str, float | int | str]:
     """Milliseconds of processor time for reading one trace and turning it into judgements."""
     rng = random.Random(11)
     judge = LocalJudge()
-    passages = [_text(rng, chinese, 1000) for _ in range(20)] if warm else None
+    passages = [_text(rng, chinese, 1000) for _ in range(retrieved)]
     taken: list[float] = []
     for _ in range(rounds):
-        trace = _trace(rng, chinese, passages)
+        texts = passages if warm else [_text(rng, chinese, 1000) for _ in range(retrieved)]
+        trace = _trace(rng, chinese, texts)
         started = time.process_time()
         criteria.judgements(trace, judge.assess(trace), 0.0)
         taken.append(1000 * (time.process_time() - started))
@@ -83,6 +84,7 @@ def measure(chinese: bool, warm: bool, rounds: int = 200) -> dict[str, float | i
     return {
         "language": "zh" if chinese else "en",
         "texts": "warm" if warm else "cold",
+        "retrieved": retrieved,
         "traces": rounds,
         "p50_ms": round(statistics.median(taken), 2),
         "p95_ms": round(taken[int(0.95 * rounds)], 2),
@@ -92,4 +94,5 @@ def measure(chinese: bool, warm: bool, rounds: int = 200) -> dict[str, float | i
 if __name__ == "__main__":
     for language in (False, True):
         for seen in (True, False):
-            print(json.dumps(measure(language, seen)))
+            for passages in (5, 20):
+                print(json.dumps(measure(language, seen, passages)))
