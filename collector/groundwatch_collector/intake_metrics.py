@@ -37,6 +37,9 @@ class IntakeMetrics:
         self._rejected_requests = Counter(
             "groundwatch_rejected_requests", "Requests refused as a whole.", ("reason",), registry=registry
         )
+        self.refused_connections = Counter(
+            "groundwatch_refused_connections", "Connections beyond [server] max_connections.", registry=registry
+        )
         self._rejected_spans = Counter(
             "groundwatch_rejected_spans", "Spans left out of a request.", ("reason",), registry=registry
         )

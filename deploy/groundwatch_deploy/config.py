@@ -104,6 +104,7 @@ class ServerConfig:
     ingest_host: str = "127.0.0.1"  # of OTLP/HTTP and OTLP/gRPC; another address needs ingest_keys or tls_client_ca
     ingest_port: int = 4318  # the OTLP/HTTP default
     grpc_port: int = 0  # OTLP/gRPC, usually 4317; 0: off. Needs `pip install "groundwatch[grpc]"`
+    max_connections: int = 1_000  # of OTLP/HTTP at once, idle ones too; those beyond are answered 503 and closed
     ingest_keys: tuple[str, ...] = ()  # "PROJECT:SHA256" of each accepted key (`groundwatch key`); empty: none asked
     ingest_key_sha256: tuple[str, ...] = ()  # the same without a project, which is then "default"; older form
     tls_certificate: str = ""  # PEM file for the ingest doors, with intermediates; empty: no TLS
@@ -123,6 +124,8 @@ class ServerConfig:
             port = getattr(self, name)
             if not 0 <= port <= 65535:
                 raise ConfigError(f"server.{name}: {port} is not a port; accepted: 0 (any free one) to 65535")
+        if self.max_connections < 1:
+            raise ConfigError(f"server.max_connections: found {self.max_connections}, accepted: 1 or more")
         for name, lines in (("ingest_keys", self.ingest_keys), ("ingest_key_sha256", self.ingest_key_sha256)):
             try:
                 parse_ingest_keys(lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import os
 import shutil
@@ -84,7 +83,7 @@ def check_topic_disk(server: ServerConfig) -> Finding:
 
 def check_retention(settings: Settings) -> Finding:
     """Late feedback brings a trace back from the span log: payloads have to be kept for as long as it may come."""
-    horizon = _feedback_horizon(settings)
+    horizon = settings.feedback.settle_after_seconds
     kept = settings.server.log_max_age_seconds
     found = f"raw traces are kept for {kept / DAY:.1f} days, feedback counts for {horizon / DAY:.1f}"
     if kept < horizon:
@@ -92,11 +91,6 @@ def check_retention(settings: Settings) -> Finding:
             "retention", found, "raise [server] log_max_age_seconds to at least the time that feedback counts"
         )
     return ok("retention", found)
-
-
-def _feedback_horizon(settings: Settings) -> float:
-    sections = (getattr(settings, field.name) for field in dataclasses.fields(settings))
-    return max((float(getattr(section, "settle_after_seconds", DAY)) for section in sections), default=DAY)
 
 
 def check_files(server: ServerConfig) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,8 @@ from groundwatch_deploy.grpc_door import grpc_server, require_grpc
 from groundwatch_deploy.kafka_spans import KafkaSpans, require_kafka
 from groundwatch_deploy.retention import EVERY_POSITION, Retention, RetentionMetrics
 from groundwatch_deploy.roles import ALL, Role, roles_of
-from groundwatch_deploy.servers import HttpServer, bind, is_loopback
+from groundwatch_deploy.salt_check import refuse_another_salt
+from groundwatch_deploy.servers import Bound, HttpServer, bind, is_loopback
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
 from groundwatch_deploy.tls import tls_of
@@ -134,6 +136,8 @@ class Monitor:
         self.engine: Engine = open_engine(server.url)
         opened.callback(self.engine.dispose)
         migrations.upgrade(self.engine)
+        if Role.COLLECTOR in self.roles:
+            refuse_another_salt(self.engine, self._salt, self.settings.decide.salt_version)
         if self._kafka is None and self.roles == ALL:
             # The only scorer of its database: what a killed one had claimed is free again at once.
             queue.release_all(self.engine)
@@ -260,15 +264,19 @@ class Monitor:
 
     def _ingest_doors(self) -> list[HttpServer | GrpcServer]:
         log: AppendLog = self._kafka.log if self._kafka is not None else self.log
+        intake = IntakeMetrics(self.registry)
         ingest = asgi_app(
             log,
             self.settings.limits,
-            IntakeMetrics(self.registry),
+            intake,
             ingest_keys=self.settings.server.keys,
             feedback=self._feedback_access(),
             now=self.now,
         )
-        doors: list[HttpServer | GrpcServer] = [HttpServer(ingest, self._sockets["ingest"], "ingest", self._tls)]
+        bound = Bound(self.settings.server.max_connections, intake.refused_connections.inc)
+        doors: list[HttpServer | GrpcServer] = [
+            HttpServer(ingest, self._sockets["ingest"], "ingest", self._tls, bound)
+        ]
         if self.settings.server.grpc_port:
             doors.append(grpc_server(ingest.door, self.settings.server, self._tls))
         return doors
@@ -453,14 +461,15 @@ def command(arguments: argparse.Namespace) -> int:
             monitor = Monitor(settings)
     except ConfigError as error:
         raise Misused(str(error)) from error
-    stop = threading.Event()
+    # A handler runs between any two lines of the main thread, which may hold the lock of an event. This has none.
+    stop: SimpleQueue[int] = SimpleQueue()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda number, _frame: stop.put(number))
     _warn_of_plain_keys(settings.server)
     with monitor:
         addresses = monitor.start()
         emit(addresses.as_dict(), arguments.json, lambda: _welcome(addresses.as_dict(), settings))
-        stop.wait()
+        stop.get()
         say("groundwatch: stopping")
     return 0
 

@@ -7,7 +7,8 @@ import ipaddress
 import socket
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -79,6 +80,28 @@ class ImpatientProtocol(HttpToolsProtocol):
             self._head_timer = None
 
 
+class Bound(NamedTuple):
+    """How many connections a server holds at once, idle ones too, and whom it tells of each beyond."""
+
+    connections: int
+    refused: Callable[[], None]
+
+    def protocol(self) -> type[ImpatientProtocol]:
+        most, refused = self
+
+        class Bounded(ImpatientProtocol):
+            def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+                super().connection_made(transport)
+                if len(self.connections) > most:
+                    refused()
+                    transport.write(_FULL)
+                    transport.close()
+
+        return Bounded
+
+
+_FULL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
 # Longer than proxies and pools commonly keep an idle connection (60 s): a request on one that the server is closing
 # gets no answer, and a POST is not repeated by most clients.
 KEEP_IDLE_SECONDS = 75
@@ -87,10 +110,12 @@ KEEP_IDLE_SECONDS = 75
 class HttpServer:
     """Serve one ASGI app from its own thread."""
 
-    def __init__(self, app: Any, bound: socket.socket, name: str, tls: Tls | None = None) -> None:
+    def __init__(
+        self, app: Any, bound: socket.socket, name: str, tls: Tls | None = None, most: Bound | None = None
+    ) -> None:
         config = uvicorn.Config(
             app,
-            http=ImpatientProtocol,
+            http=most.protocol() if most else ImpatientProtocol,
             ws="none",
             lifespan="off",
             access_log=False,

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from groundwatch_deploy.servers import HttpServer, ImpatientProtocol, bind
+from groundwatch_deploy.servers import Bound, HttpServer, ImpatientProtocol, bind
 
 
 async def hello(_scope: Any, _receive: Any, send: Any) -> None:
@@ -57,3 +57,30 @@ def test_an_idle_connection_is_kept_longer_than_a_proxy_keeps_it(server):
     60 s is what load balancers and reverse proxies commonly keep a connection for.
     """
     assert server._server.config.timeout_keep_alive > 60
+
+
+def test_connections_beyond_the_bound_are_told_counted_and_let_in_again_later():
+    refused: list[None] = []
+    server = HttpServer(hello, bind("127.0.0.1", 0, "port"), "test", most=Bound(2, lambda: refused.append(None)))
+    server.start()
+    try:
+        with connect(server) as first:
+            with connect(server) as second:
+                assert all(ask(caller).startswith(b"HTTP/1.1 200") for caller in (first, second))
+                with connect(server) as third:
+                    told = third.recv(1000)
+                    assert told.startswith(b"HTTP/1.1 503") and b"Retry-After" in told
+                    assert third.recv(1) == b""
+                assert len(refused) == 1
+            assert ask(first).startswith(b"HTTP/1.1 200")
+            assert httpx.get(server.url).text == "hello"
+    finally:
+        server.stop()
+
+
+def ask(caller: socket.socket) -> bytes:
+    caller.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+    found = b""
+    while not found.endswith(b"hello"):
+        found += caller.recv(1000)
+    return found

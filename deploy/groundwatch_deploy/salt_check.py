@@ -1,0 +1,32 @@
+"""Whether the salt of the hash is the one that this database's traces were decided with.
+
+A salt that was lost and made anew would choose other traces under the same version, and a trace that comes twice
+could be decided both ways. The ledger has the number of every trace, so the salt can be tried.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine, select
+
+from groundwatch_collector import sampling
+from groundwatch_collector.storage import reader
+from groundwatch_collector.tables import ledger
+from groundwatch_deploy.config import ConfigError
+
+
+def refuse_another_salt(engine: Engine, salt: bytes, salt_version: int) -> None:
+    """Raise :class:`ConfigError` where the ledger was written with another salt of the same version."""
+    newest = (
+        select(ledger.c.trace_id, ledger.c.u56)
+        .where(ledger.c.salt_version == salt_version)
+        .order_by(ledger.c.decided_at.desc())
+        .limit(1)
+    )
+    with reader(engine).connect() as connection:
+        row = connection.execute(newest).one_or_none()
+    if row is not None and sampling.u56(row.trace_id, salt) != row.u56:
+        raise ConfigError(
+            f"[decide] salt_version: {salt_version}, but the ledger has traces of this version that were drawn with "
+            "another sampling salt; put back sampling.salt in the data directory (or GROUNDWATCH_SAMPLING_SALT), or "
+            "set a salt_version that was never used"
+        )

@@ -1,0 +1,49 @@
+"""A salt that was lost is not silently replaced by another one of the same version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import insert
+
+from groundwatch_collector import sampling, tables
+from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.salt_check import refuse_another_salt
+from groundwatch_deploy.serve import Monitor
+from groundwatch_deploy.settings import load
+
+OLD, NEW = b"the salt of last year", b"the salt of this year"
+
+
+def row(number: int, salt: bytes, version: int) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for column in tables.ledger.columns:
+        kind = column.type.python_type
+        values[column.name] = "" if kind is str else kind(0)
+    trace_id = f"{number:032x}"
+    drawn = {"trace_id": trace_id, "u56": sampling.u56(trace_id, salt), "salt_version": version}
+    return values | drawn | {"decided_at": float(number)}
+
+
+def test_another_salt_of_the_same_version_is_refused_by_name(engine):
+    with engine.begin() as connection:
+        connection.execute(insert(tables.ledger), [row(1, OLD, 1), row(2, NEW, 2)])
+    refuse_another_salt(engine, OLD, 1)
+    refuse_another_salt(engine, NEW, 2)
+    refuse_another_salt(engine, NEW, 3)
+    with pytest.raises(ConfigError, match=r"\[decide\] salt_version: 1, but .* put back sampling\.salt"):
+        refuse_another_salt(engine, NEW, 1)
+
+
+def test_a_monitor_whose_salt_file_was_deleted_does_not_start(tmp_path):
+    settings = load(None, data_directory=tmp_path, ingest_port=0, console_port=0, metrics_port=0)
+    with Monitor(settings) as monitor:
+        salt = monitor.secrets.sampling_salt.value
+        with monitor.engine.begin() as connection:
+            connection.execute(insert(tables.ledger), [row(1, salt, 1)])
+    with Monitor(settings):
+        pass
+    (tmp_path / "sampling.salt").unlink()
+    with pytest.raises(ConfigError, match="salt_version"):
+        Monitor(settings)
