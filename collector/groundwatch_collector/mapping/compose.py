@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from groundwatch.outgoing import keyed_hash
 from groundwatch_collector.mapping import tree as trees
 from groundwatch_collector.mapping.outcome import Evidence, infer
 from groundwatch_collector.mapping.reading import Reading, answer_in, question_in
@@ -15,6 +17,7 @@ from groundwatch_collector.ragtrace import Document, Feedback, Outcome, RagTrace
 
 _BLOCK = re.compile(r"^\s*\[(\d{1,3})\]\s*", re.MULTILINE)
 _BLOCK_ID = re.compile(r"\(([^()\s]{1,100})\)\s*")
+_STEPS = ("llm", "retrieval", "rerank")
 _FAILED = (Outcome.ERROR, Outcome.TIMEOUT, Outcome.CANCELLED)
 _Documents = tuple[Document, ...] | None
 
@@ -42,11 +45,13 @@ def compose(
     convention: str,
 ) -> RagTrace | None:
     parts = _parts(tree, readings, notes)
+    if parts.root is not None and parts.root.role in _STEPS:
+        notes.flags.add("no_request_span")  # one step alone: the rest of the request is in traces of its own
     query = notes.take("query", _query(parts, notes))
     if query is None and not parts.retrievals and not parts.reranks and not parts.calls:
         return None
     answer = notes.take("answer", _answer(parts, notes))
-    candidates, reranked = _lists(parts, notes)
+    candidates, reranked = (_with_texts(found, _texts(readings)) for found in _lists(parts, notes))
     context = _context(parts, candidates, reranked, notes)
     outcome, error_class = _outcome(parts, candidates, answer, notes)
     started_at, duration = trees.extent(tree, notes)
@@ -70,8 +75,9 @@ def compose(
         stages=trees.stages(tree, _roles(parts), notes),
         time_to_first_token_seconds=_first_token(parts, started_at, notes),
         usage=_usage(parts),
-        model=parts.answer_call.model if parts.answer_call else "",
-        session=_session(parts.root, readings),
+        model=_model(parts),
+        session=_first("session", parts.root, readings),
+        user_hash=_user_hash(app, _first("user", parts.root, readings)),
         feedback=tuple(feedback),
         incomplete=incomplete,
         flags=tuple(sorted(notes.flags)),
@@ -110,7 +116,7 @@ def _answer_call(parts: _Parts, notes: Notes) -> Reading | None:
 
 
 def _query(parts: _Parts, notes: Notes) -> Found | None:
-    if parts.root is not None and parts.root.role not in ("llm", "retrieval", "rerank"):
+    if parts.root is not None and parts.root.role not in _STEPS:
         found = question_in(parts.root.input, notes)
         if found is not None:
             return found
@@ -125,7 +131,7 @@ def _query(parts: _Parts, notes: Notes) -> Found | None:
 
 
 def _answer(parts: _Parts, notes: Notes) -> Found | None:
-    if parts.root is not None and parts.root.role not in ("llm", "retrieval", "rerank"):
+    if parts.root is not None and parts.root.role not in _STEPS:
         found = answer_in(parts.root.output, notes)
         if found is not None:
             return found
@@ -155,7 +161,7 @@ def _lists(parts: _Parts, notes: Notes) -> tuple[_Documents, _Documents]:
     if chosen is None:
         return candidates, None
     notes.sources["reranked"] = chosen.documents_attribute
-    return candidates, _with_text(chosen.documents, candidates)
+    return candidates, chosen.documents
 
 
 def _merged(found: Sequence[Reading], notes: Notes) -> _Documents:
@@ -182,10 +188,17 @@ def _signature(found: Iterable[Document]) -> list[tuple[str, float | None]]:
     return [(document.text or document.id, document.score) for document in found]
 
 
-def _with_text(found: _Documents, candidates: _Documents) -> _Documents:
-    """Give a document that came as an id alone the text that the retriever showed under the same id."""
-    texts = {document.id: document.text for document in candidates or ()}
-    return tuple(d if d.text is not None else replace(d, text=texts.get(d.id)) for d in found or ())
+def _texts(readings: Sequence[Reading]) -> dict[str, str]:
+    """The text that any span of the trace shows under a document's id."""
+    lists = [found for reading in readings for found in (reading.documents, reading.input_documents) if found]
+    return {document.id: document.text for found in lists for document in found if document.text is not None}
+
+
+def _with_texts(found: _Documents, texts: dict[str, str]) -> _Documents:
+    """Give a document that came as an id alone the text that another layer showed under the same id."""
+    if found is None:
+        return None
+    return tuple(d if d.text is not None else replace(d, text=texts.get(d.id)) for d in found)
 
 
 def _context(parts: _Parts, candidates: _Documents, reranked: _Documents, notes: Notes) -> _Documents:
@@ -256,13 +269,17 @@ def _outcome(parts: _Parts, candidates: _Documents, answer: str | None, notes: N
         [parts.by_id[p.span_id] for p in parts.tree.ancestors(parts.answer_call.span)] if parts.answer_call else []
     )
     chain = [*ends, *(reading for reading in around if reading.role == "llm")]
-    call = parts.answer_call or Reading(span=parts.tree.spans[0])
+    call = parts.answer_call or parts.root or Reading(span=parts.tree.spans[0])
     evidence = Evidence(
         error_classes=[trees.error_class(reading.span, notes) for reading in chain],
         status_messages=[reading.span.status_message for reading in chain],
         failed=any(reading.span.status == "error" for reading in ends),
         finish_reasons=call.finish_reasons,
         streaming=call.streaming,
+        usage_known=call.output_tokens is not None,
+        call_unended=_is_unended(parts.answer_call),
+        shown_is_prefix=_is_prefix(answer, parts.answer_call),
+        outlived=_outlived(parts, call),
         documents=None if candidates is None else len(candidates),
         refusal_field=call.refusal,
         answer=answer,
@@ -271,6 +288,29 @@ def _outcome(parts: _Parts, candidates: _Documents, answer: str | None, notes: N
     notes.sources["outcome"] = f"rule:{rule}"
     named = next((name for name in evidence.error_classes if name), "")
     return outcome, named if outcome in _FAILED else ""
+
+
+def _is_unended(call: Reading | None) -> bool:
+    if call is None or not call.prompt or call.span.status == "error":
+        return False
+    return call.output is None and call.output_tokens is None and not call.finish_reasons
+
+
+def _is_prefix(answer: str | None, call: Reading | None) -> bool:
+    """Whether the request returned a beginning of what the model wrote, and not all of it."""
+    if answer is None or call is None or call.output is None:
+        return False
+    written = call.output.value.strip()
+    return len(answer.strip()) < len(written) and written.startswith(answer.strip())
+
+
+def _outlived(parts: _Parts, call: Reading) -> bool:
+    """Whether the reader of a stream went away: its instrumentor ends the request then, the call runs on."""
+    root = parts.root
+    if root is None or root is call or not call.streaming or root.output is not None or root.input is None:
+        return False
+    same_scope = root.span.scope_name == call.span.scope_name
+    return same_scope and call.span.end_unix_nano > root.span.end_unix_nano > 0
 
 
 def _roles(parts: _Parts) -> dict[str, str]:
@@ -296,26 +336,34 @@ def _first_token(parts: _Parts, started_at: float, notes: Notes) -> float | None
 
 
 def _usage(parts: _Parts) -> Usage:
-    """Tokens of every model call of the request, each call once."""
+    """Tokens of every model call of the request, each call once; the request's own where no call tells any."""
+    told = [call for call in parts.calls if call.output_tokens is not None or call.cost_usd is not None]
+    calls = told or ([parts.root] if parts.root is not None else [])
     return Usage(
-        _sum([call.input_tokens for call in parts.calls]),
-        _sum([call.output_tokens for call in parts.calls]),
-        next((call.cost_usd for call in parts.calls if call.cost_usd is not None), None)
-        if len(parts.calls) == 1
-        else _total([call.cost_usd for call in parts.calls]),
+        _sum([call.input_tokens for call in calls]),
+        _sum([call.output_tokens for call in calls]),
+        _sum([call.cost_usd for call in calls]),
     )
 
 
-def _sum(found: Sequence[int | None]) -> int | None:
+_Number = TypeVar("_Number", int, float)
+
+
+def _sum(found: Sequence[_Number | None]) -> _Number | None:
     known = [value for value in found if value is not None]
     return sum(known) if known else None
 
 
-def _total(found: Sequence[float | None]) -> float | None:
-    known = [value for value in found if value is not None]
-    return sum(known) if known else None
+def _model(parts: _Parts) -> str:
+    told = [reading.model for reading in (parts.answer_call, parts.root) if reading is not None]
+    return next(filter(None, told), "")
 
 
-def _session(root: Reading | None, readings: Sequence[Reading]) -> str:
+def _first(name: str, root: Reading | None, readings: Sequence[Reading]) -> str:
     first = [root] if root is not None else []
-    return next((reading.session for reading in (*first, *readings) if reading.session), "")
+    return next((value for reading in (*first, *readings) if (value := getattr(reading, name))), "")
+
+
+def _user_hash(app: str, user: str) -> str:
+    """As our SDK hashes a user of *app* when it was given no key of its own."""
+    return keyed_hash(f"groundwatch:{app}".encode(), user) if user else ""

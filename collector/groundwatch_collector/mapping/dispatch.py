@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 
 from groundwatch import names
 from groundwatch_collector.lazy_trace import whole
-from groundwatch_collector.mapping import compose, groundwatch, langfuse, openinference, otel_genai, traceloop, tree
+from groundwatch_collector.mapping import (
+    compose,
+    dify,
+    groundwatch,
+    haystack,
+    langfuse,
+    langsmith,
+    llamaindex,
+    openinference,
+    otel_genai,
+    traceloop,
+    tree,
+)
 from groundwatch_collector.mapping.reading import Reading
 from groundwatch_collector.mapping.values import Notes
 from groundwatch_collector.ragtrace import Feedback, RagTrace
@@ -22,12 +34,19 @@ _SCOPES: tuple[tuple[str, str, Reader], ...] = (
     ("opentelemetry.instrumentation.genai.", "otel_genai", otel_genai.read),
     ("opentelemetry.instrumentation.openai_v2", "otel_genai", otel_genai.read),
     ("opentelemetry.util.genai", "otel_genai", otel_genai.read),
+    ("openlit", "openlit", otel_genai.read),
+    ("langsmith", "langsmith", langsmith.read),
+    ("llamaindex.opentelemetry", "llamaindex", llamaindex.read),
 )
 _ATTRIBUTES: tuple[tuple[str, str, Reader], ...] = (
     (names.SPAN_KIND, "openinference", openinference.read),
     ("langfuse.observation.type", "langfuse", langfuse.read),
     ("traceloop.span.kind", "traceloop", traceloop.read),
     ("traceloop.workflow.name", "traceloop", traceloop.read),
+    ("langsmith.span.kind", "langsmith", langsmith.read),
+    (haystack.COMPONENT_TYPE, "haystack", haystack.read),
+    (haystack.PIPELINE_INPUT, "haystack", haystack.read),
+    ("gen_ai.span.kind", "dify", dify.read),
     (names.OPERATION, "otel_genai", otel_genai.read),
 )
 

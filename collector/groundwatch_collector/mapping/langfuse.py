@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from groundwatch import names
 from groundwatch_collector.mapping.reading import Reading, Role, last_of, messages, question_in
-from groundwatch_collector.mapping.values import Found, Notes, count, documents, first_text, label, parse
+from groundwatch_collector.mapping.values import (
+    MAX_COST_USD,
+    Found,
+    Notes,
+    amount,
+    count,
+    documents,
+    first_text,
+    label,
+    parse,
+)
 from groundwatch_collector.spans import Span
 
 _ROLES: dict[str, Role] = {
@@ -15,6 +27,7 @@ _ROLES: dict[str, Role] = {
     "agent": "request",
     "span": "request",
 }
+_STARTED = "langfuse.observation.completion_start_time"
 _INPUT, _OUTPUT = "langfuse.observation.input", "langfuse.observation.output"
 
 
@@ -25,6 +38,7 @@ def read(span: Span, notes: Notes) -> Reading:
         input=first_text(span.attributes, (_INPUT,), notes),
         output=first_text(span.attributes, (_OUTPUT,), notes),
         session=label(span.attributes.get(names.SESSION), notes),
+        user=label(span.attributes.get("user.id"), notes),
     )
     if reading.role in ("retrieval", "rerank"):
         reading.query = question_in(reading.input, notes)
@@ -53,3 +67,17 @@ def _read_llm(reading: Reading, notes: Notes) -> None:
     if isinstance(usage, dict):
         reading.input_tokens = count(usage.get("input", usage.get("prompt_tokens")), notes)
         reading.output_tokens = count(usage.get("output", usage.get("completion_tokens")), notes)
+    cost = parse(reading.span.attributes.get("langfuse.observation.cost_details"), notes)
+    if isinstance(cost, dict):
+        reading.cost_usd = amount(cost.get("total"), notes, MAX_COST_USD)
+    reading.first_token_at = _first_token(reading.span.attributes.get(_STARTED))
+    reading.streaming = reading.first_token_at is not None
+
+
+def _first_token(value: object) -> float | None:
+    """A moment in ISO 8601, in quotation marks; None when it is anything else."""
+    try:
+        moment = datetime.fromisoformat(str(value).strip('"'))
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo is not None else None

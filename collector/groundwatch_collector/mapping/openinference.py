@@ -48,6 +48,7 @@ def read(span: Span, notes: Notes) -> Reading:
         input=first_text(span.attributes, ("input.value",), notes),
         output=first_text(span.attributes, ("output.value",), notes),
         session=label(span.attributes.get(names.SESSION), notes),
+        user=label(span.attributes.get("user.id"), notes),
     )
     if role in ("retrieval", "rerank"):
         _read_documents(reading, notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ _TIMEOUTS = ("timeout", "timedout", "deadlineexceeded")
 _CANCELLATIONS = ("generatorexit", "cancellederror", "cancelled", "canceled", "clientdisconnect")
 _CUT_SHORT = frozenset({"length", "max_tokens", "max_output_tokens"})
 _FILTERED = frozenset({"content_filter", "refusal", "safety", "blocked"})
+_ENDS = re.compile(r"[.!?。！？…)\]}»”\"'`|*]\s?$")  # how a finished text ends
 _ENDED = frozenset({"stop", "end_turn", "stop_sequence", "eos"})
 
 
@@ -23,6 +25,10 @@ class Evidence:
     failed: bool = False  # the root or the answer call has status ERROR
     finish_reasons: Sequence[str] = ()  # of the answer call
     streaming: bool = False
+    usage_known: bool = False  # the last part of a stream carries it
+    call_unended: bool = False  # the answer call shows its prompt, and neither an answer, a reason nor tokens
+    shown_is_prefix: bool = False  # the request returned only the beginning of what the model wrote
+    outlived: bool = False  # the streaming answer call went on after the request had ended without an answer
     documents: int | None = None  # None: not known
     refusal_field: bool = False
     answer: str | None = None
@@ -38,11 +44,23 @@ def _execution(evidence: Evidence) -> tuple[Outcome, str] | None:
         return Outcome.TIMEOUT, "error_class"
     if _any_of(_CANCELLATIONS, evidence.error_classes) or _any_of(("abandoned stream",), evidence.status_messages):
         return Outcome.CANCELLED, "error_class"
-    if evidence.streaming and not evidence.failed and not evidence.finish_reasons:
-        return Outcome.CANCELLED, "stream_without_finish_reason"
     if evidence.failed:
         return Outcome.ERROR, "status"
-    return None
+    return _broken_off(evidence)
+
+
+def _broken_off(evidence: Evidence) -> tuple[Outcome, str] | None:
+    if "error" in evidence.finish_reasons:  # the call did not fail, so whoever read it went away
+        return Outcome.CANCELLED, "finish_reason"
+    if evidence.shown_is_prefix or evidence.outlived:
+        return Outcome.CANCELLED, "answer_cut_short" if evidence.shown_is_prefix else "root_ended_first"
+    if evidence.call_unended and evidence.answer:
+        return Outcome.CANCELLED, "call_without_end"
+    if not evidence.streaming or evidence.finish_reasons or evidence.usage_known:
+        return None
+    if _ENDS.search(evidence.answer or "") is None:
+        return Outcome.CANCELLED, "stream_without_end"
+    return Outcome.UNKNOWN, "stream_end_not_seen"
 
 
 def _text(evidence: Evidence) -> tuple[Outcome, str]:

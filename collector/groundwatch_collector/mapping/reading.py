@@ -7,15 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from groundwatch_collector.mapping.values import Found, Notes, looks_like_json, parse, text
+from groundwatch_collector.mapping.values import Found, Notes, label, looks_like_json, parse, text
 from groundwatch_collector.ragtrace import Document
 from groundwatch_collector.spans import Span
 
 Role = Literal["request", "retrieval", "rerank", "llm", "embedding", "other"]
 
-_QUESTION_KEYS = ("question", "query", "q", "query_str", "user_input", "input", "prompt", "text")
+_QUESTION_KEYS = (
+    "question",
+    "query",
+    "q",
+    "query_str",
+    "str_or_query_bundle",
+    "user_input",
+    "input",
+    "prompt",
+    "text",
+)
 _NESTED_KEYS = ("query_bundle", "args", "kwargs", "inputs", "data")
-_ANSWER_KEYS = ("response", "answer", "output", "outputs", "result", "text", "content", "replies")
+_ANSWER_KEYS = ("response", "answer", "output", "outputs", "result", "text", "content", "_content", "replies")
 _REPR = re.compile(r"\s*(<[^>]*(object|generator)[^>]*>|[A-Za-z_][\w.]*\(.*\))\s*", re.DOTALL)
 _MAX_DEPTH = 6  # JSON in JSON in arguments; deeper is not a question
 
@@ -41,6 +51,7 @@ class Reading:
     cost_usd: float | None = None
     first_token_at: float | None = None  # Unix seconds
     session: str = ""
+    user: str = ""  # as it was sent; hashed before it is kept
     questions: tuple[Found, ...] = field(default=())  # prompt variables that held the question
 
 
@@ -111,6 +122,14 @@ def _message_text(entry: Mapping[str, Any], notes: Notes) -> str:
         parts = [part.get("content", part.get("text")) for part in content if isinstance(part, dict)]
         return "\n".join(found for part in parts if isinstance(part, str) and (found := text(part, notes)))
     return text(content, notes) or "" if isinstance(content, str) else ""
+
+
+def finish_reasons(value: object, notes: Notes) -> tuple[str, ...]:
+    """Why the messages of *value* end, as far as they say; an empty reason is none."""
+    raw = parse(value, notes)
+    entries = raw if isinstance(raw, list) else []
+    found = (label(entry.get("finish_reason"), notes) for entry in entries if isinstance(entry, dict))
+    return tuple(reason for reason in found if reason)
 
 
 def last_of(found: list[tuple[str, str]], *roles: str) -> str:
