@@ -114,7 +114,7 @@ def _above(item: Objective, expr: str, severity: str, config: AlertsConfig) -> A
             f"Open the worst traces first.{learning}"
         ),
         pending="5m",
-        keep_firing="30m",
+        keep_firing="1h",
         labels={"objective": item.name, **_where()},
         annotations=Wording(config).links(name, worst_traces(verdict="fail"), "groundwatch-quality"),
     )
@@ -178,6 +178,7 @@ def _change(config: AlertsConfig) -> Alert:
             "the last deploy, and with changes of documents, prompt and model. Most weight of failures: layer "
             f"{_top('fault_weight', 'layer')}, version {_top('fault_version_weight', 'version')}."
         ),
+        keep_firing="1h",
         labels=_where(),
         annotations=Wording(config).links(name, worst_traces(verdict="fail"), "groundwatch-quality"),
     )

@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from sqlalchemy import Engine
 
+from groundwatch_alerts.change_monitor import ChangeMetrics
 from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_alerts.objectives import Objective
 from groundwatch_collector.intake_metrics import IntakeMetrics
@@ -151,6 +152,7 @@ def _registry(engine: Engine, log: SpanLog) -> CollectorRegistry:
     ScorerMetrics(registry)
     SettleMetrics(registry)
     RetentionMetrics(registry)
+    ChangeMetrics(registry)
     registry.register(TallyCollector(engine))
     registry.register(TallyCollector(engine, family="settled"))
     return registry

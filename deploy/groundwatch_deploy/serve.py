@@ -19,6 +19,7 @@ import prometheus_client
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, make_url
 
+from groundwatch_alerts.change_monitor import ChangeMetrics, ChangeMonitor
 from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_alerts.tallies import TABLES
 from groundwatch_collector.decision import DecideConfig
@@ -299,6 +300,16 @@ class Monitor:
         for family in TABLES:
             self.registry.register(TallyCollector(self.engine, rates=self._chances, judges=names, family=family))
 
+    def _changes(self) -> ChangeMonitor:
+        return ChangeMonitor(
+            self.engine,
+            self.judges[0].identifier,
+            self.settings.objectives,
+            self.settings.alerts,
+            ChangeMetrics(self.registry),
+            now=self.now,
+        )
+
     def _chances(self) -> Mapping[str, float]:
         """Stratum to chance, in force now. A process that decides nothing reads the planned table, or plans it."""
         if self._reader is not None:
@@ -324,6 +335,7 @@ class Monitor:
             loops.append((self.scorer.run, "scorer"))
         if Role.EXPORTER in self.roles:
             loops += [(self.settler.run, "settler"), (self.retention.run, "retention")]
+            loops.append((self._changes().run, "changes"))
         return loops
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:

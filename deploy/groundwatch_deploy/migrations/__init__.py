@@ -8,13 +8,14 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine
 
+from groundwatch_alerts import alert_tables
 from groundwatch_collector import settling_tables
 from groundwatch_collector import tables as collector_tables
 from groundwatch_collector.storage import metadata
 from groundwatch_review import tables as review_tables
 from groundwatch_scorer import tables as scorer_tables
 
-TABLES = (collector_tables, settling_tables, scorer_tables, review_tables)
+TABLES = (collector_tables, settling_tables, scorer_tables, alert_tables, review_tables)
 """Importing these modules registers every table in ``metadata``."""
 
 __all__ = ["configuration", "metadata", "upgrade"]
