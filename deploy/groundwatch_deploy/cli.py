@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"groundwatch {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_serve, _demo, _replay, _ledger, _doctor, _rules, _key, _calibrate, _redact, _export, _gate):
+    for add in (_serve, _demo, _replay, _ledger, _doctor, _rules, _key, _calibrate, _redact, _export, _compare, _gate):
         add(commands)
     return parser
 
@@ -181,12 +181,24 @@ def _redact(commands: Any) -> None:
     command = _command(commands, "redact", "redact.command", "redact a text or JSON file, or measure the redaction")
     command.add_argument("file", nargs="?", type=Path, metavar="FILE")
     command.add_argument("--evaluate", type=Path, metavar="FILE", help="labelled rows, *.jsonl or *.jsonl.gz")
+    command.add_argument("--rules-only", action="store_true", help="measure without the models of the extra ner")
 
 
 def _export(commands: Any) -> None:
     text = "write the confirmed, redacted candidates as JSON lines"
     command = _command(commands, "export", "export_command.command", text)
     command.add_argument("file", type=Path, metavar="FILE")
+    _with_server_options(command)
+
+
+def _compare(commands: Any) -> None:
+    text = "compare two versions on live traffic, by criterion; may be asked at any time"
+    command = _command(commands, "compare", "compare_command.command", text)
+    command.add_argument("a", nargs="?", default="", metavar="A", help="the older version (default: the one before)")
+    command.add_argument("b", nargs="?", default="", metavar="B", help="the newer version (default: the newest)")
+    command.add_argument("--app", default="", metavar="NAME", help="the application, where there are several")
+    command.add_argument("--criterion", default="", metavar="NAME", help="only this one")
+    command.add_argument("--judge", default="", metavar="NAME", help="whose verdicts (default: the most used judge)")
     _with_server_options(command)
 
 

@@ -24,7 +24,7 @@ from groundwatch_collector.storage import insert_ignore, reader
 from groundwatch_collector.tables import feedback as feedback_table
 from groundwatch_collector.tables import sampled_traces
 from groundwatch_review.desk import Refused
-from groundwatch_review.redaction import DETECTORS, RedactionLimits, RedactionResult, redact_candidate
+from groundwatch_review.redaction import RedactionLimits, RedactionResult, redact_candidate
 from groundwatch_review.redaction.rules import Detector
 from groundwatch_review.schema import problems
 from groundwatch_review.tables import candidates, reviews
@@ -92,7 +92,7 @@ def build(  # noqa: PLR0917 (rows of four tables, a key and a clock)
     *,
     policy: CandidatePolicy | None = None,
     verdict: ReproVerdict | None = local_verdict,
-    detectors: Sequence[Detector] = DETECTORS,
+    detectors: Sequence[Detector] | None = None,
     limits: RedactionLimits | None = None,
 ) -> dict[str, Any]:
     """Return the redacted candidate of a confirmed failure.

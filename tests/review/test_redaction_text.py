@@ -307,8 +307,8 @@ def test_evaluation_counts_what_was_missed() -> None:
             "id": "2",
             "kind": "pii",
             "lang": "en",
-            "text": "Ask Yuki",
-            "spans": [{"start": 4, "end": 8, "type": "PERSON"}],
+            "text": "Ask Qzorba about it",
+            "spans": [{"start": 4, "end": 10, "type": "PERSON"}],
         },
         {
             "id": "3",
@@ -336,7 +336,9 @@ def test_the_published_figures_hold_on_the_labelled_set(shared_data: Path) -> No
     assert recall["STRUCTURED/all"]["rate"] >= 0.99
     assert recall["SECRETS/all"]["rate"] == 1.0
     assert all(r["rate"] >= 0.95 for name, r in recall.items() if r["of"] >= 10 and not name.startswith("PERSON"))
-    assert recall["PERSON/zh"]["rate"] >= 0.85
+    assert recall["PERSON/zh"]["rate"] >= 0.95
+    assert recall["PERSON/en"]["rate"] >= 0.95
+    assert report["silent_leak_rate"] <= 0.01
     assert report["hard_negatives_changed"]["all"]["rate"] <= 0.05
     assert report["silent_leak_rate_structured"] <= 0.01
     assert report["hold_rate_hard_negatives"] <= 0.2

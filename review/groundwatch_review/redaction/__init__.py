@@ -1,11 +1,12 @@
 """Take structured personal data and secrets out of a text or a candidate; fail closed.
 
-Names are found by context only (see :mod:`groundwatch_review.redaction.names`), so a person has to read the result.
+Names are found by their context, by lists and, with the extra ``ner``, by models. None of these finds every name,
+so a person has to read the result.
 """
 
 from __future__ import annotations
 
-from groundwatch_review.redaction.detectors import DETECTORS
+from groundwatch_review.redaction.detectors import DETECTORS, active
 from groundwatch_review.redaction.document import RedactionResult, redact_candidate
 from groundwatch_review.redaction.engine import POLICY_VERSION, RedactionLimits
 from groundwatch_review.redaction.evaluate import evaluate, evaluate_file, redact_file
@@ -19,6 +20,7 @@ __all__ = [
     "RedactionResult",
     "Scope",
     "TextResult",
+    "active",
     "evaluate",
     "evaluate_file",
     "redact_candidate",

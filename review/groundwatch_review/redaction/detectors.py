@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
-from groundwatch_review.redaction import business, contact, credentials, identity, names, network, places
+from groundwatch_review.redaction import (
+    business,
+    contact,
+    credentials,
+    english_names,
+    identity,
+    names,
+    ner,
+    network,
+    places,
+)
 from groundwatch_review.redaction.rules import Detector, Span
 from groundwatch_review.redaction.views import View, fold
 
@@ -30,7 +41,14 @@ DETECTORS: Final = (
     places.ADDRESSES,
     places.ADDRESSES_ZH,
     names.NAMES,
+    english_names.ENGLISH_NAMES,
 )
+
+
+@cache
+def active() -> tuple[Detector, ...]:
+    """The rules, and the models for names where the extra ``ner`` is installed. The first call loads the models."""
+    return (*DETECTORS, *ner.available())
 
 
 def known_values(values: Iterable[tuple[str, str]]) -> Detector:

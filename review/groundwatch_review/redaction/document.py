@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from groundwatch_review.redaction.detectors import DETECTORS
 from groundwatch_review.redaction.engine import (
     POLICY_VERSION,
     DetectorRun,
@@ -89,7 +88,7 @@ def redact_candidate(
     document: Mapping[str, Any],
     known_values: Sequence[tuple[str, str]] = (),
     *,
-    detectors: Sequence[Detector] = DETECTORS,
+    detectors: Sequence[Detector] | None = None,
     limits: RedactionLimits | None = None,
 ) -> RedactionResult:
     """Return a redacted copy of *document* with its ``redaction`` block filled in; the argument is not touched.

@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from groundwatch_review.redaction.detectors import DETECTORS, known_values, repeated
+from groundwatch_review.redaction.detectors import active, known_values, repeated
 from groundwatch_review.redaction.placeholders import Scope, escape, token_extents
 from groundwatch_review.redaction.residual import suspicions
 from groundwatch_review.redaction.rules import TYPES, Detector, Span
 from groundwatch_review.redaction.views import View, views
 
-POLICY_VERSION: Final = "structured-1"
+POLICY_VERSION: Final = "structured-names-2"
 _MAX_PASSES: Final = 4
 
 
@@ -172,7 +172,7 @@ def redact_texts(
     own: Collection[str] = (),
     ungated: Collection[str] = (),
     scope: Scope | None = None,
-    detectors: Sequence[Detector] = DETECTORS,
+    detectors: Sequence[Detector] | None = None,
     limits: RedactionLimits | None = None,
 ) -> TextsResult:
     """Redact *texts* (path -> text, in reading order) as one candidate.
@@ -183,6 +183,7 @@ def redact_texts(
     """
     limits = limits or RedactionLimits()
     scope = scope or Scope()
+    detectors = active() if detectors is None else detectors
     runs = {d.name: DetectorRun(d.name, d.version) for d in (known_values(()), *detectors)}
     if sum(len(text.encode(errors="replace")) for text in texts.values()) > limits.max_bytes:
         return TextsResult(dict(texts), list(runs.values()), reasons=["too_large"])
@@ -257,7 +258,7 @@ def _values(work: _Work, found: dict[str, list[Span]]) -> list[tuple[str, str]]:
     for path, spans in found.items():
         for span in spans:
             value = work.texts[path][span.start : span.end]
-            for part in (value, *(value.split(" ") if span.type == "PERSON" else ())):
+            for part in (value, *(value.replace(",", " ").split() if span.type == "PERSON" else ())):
                 if _telling(span.type, part):
                     values.setdefault(part, span.type)
     return [(kind, value) for value, kind in values.items()]

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groundwatch_review.redaction.detectors import DETECTORS
+from groundwatch_review.redaction.detectors import DETECTORS, active
 from groundwatch_review.redaction.engine import Placeholder, merge, redact_texts
 from groundwatch_review.redaction.placeholders import WITHHELD
-from groundwatch_review.redaction.rules import Span
+from groundwatch_review.redaction.rules import Detector, Span
 from groundwatch_review.redaction.text import redact_text
 from groundwatch_review.redaction.views import views
 
@@ -95,11 +95,16 @@ def _report(status: str, placeholders: Sequence[Placeholder], reasons: Sequence[
     return {"status": status, "counts": dict(sorted(counts.items())), "reasons": sorted(set(reasons))}
 
 
-def evaluate_file(path: Path) -> dict[str, Any]:
-    """Run :func:`evaluate` on JSON lines, gzipped or not. Raises ``ValueError`` for rows without labels."""
+def evaluate_file(path: Path, *, models: bool = True) -> dict[str, Any]:
+    """Run :func:`evaluate` on JSON lines, gzipped or not; without *models* by the rules alone.
+
+    Raises ``ValueError`` for rows without labels.
+    """
+    detectors = active() if models else DETECTORS
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as lines:
-        report = evaluate(_row(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
+        rows = (_row(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
+        report = evaluate(rows, detectors)
     if not report["items"]["personal"] + report["items"]["clean"]:
         raise ValueError("no labelled rows in it; expected one JSON object a line")
     return report
@@ -116,30 +121,31 @@ def _row(path: Path, number: int, line: str) -> Mapping[str, Any]:
     return dict(row)
 
 
-def evaluate(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def evaluate(rows: Iterable[Mapping[str, Any]], detectors: Sequence[Detector] | None = None) -> dict[str, Any]:
     """Compare redaction with labels: recall by type and language, harm done to clean text, leaks that nothing held.
 
     A labelled span counts as found when it is covered whole, under any type.
     """
-    tally = _Tally()
+    tally = _Tally(active() if detectors is None else detectors)
     for row in rows:
         tally.add(row)
     return tally.report()
 
 
-def detect(text: str) -> list[Span]:
-    """Everything that the detectors cover in *text*, merged."""
+def detect(text: str, detectors: Sequence[Detector]) -> list[Span]:
+    """Everything that *detectors* cover in *text*, merged."""
     spans = [
         Span(*view.extent(span.start, span.end), span.type)
         for view in views(text)
-        for detector in DETECTORS
+        for detector in detectors
         for span in detector.find(view)
     ]
     return merge(spans)
 
 
 class _Tally:
-    def __init__(self) -> None:
+    def __init__(self, detectors: Sequence[Detector]) -> None:
+        self.detectors = detectors
         self.spans: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self.negatives: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self.items = {
@@ -156,11 +162,11 @@ class _Tally:
 
     def add(self, row: Mapping[str, Any]) -> None:
         text = row["text"]
-        result = redact_text(text)
+        result = redact_text(text, detectors=self.detectors)
         self.texts.append(text)
         held = result.status == "BLOCKED"
         if row["kind"] == "pii":
-            self._personal(row, detect(text), held)
+            self._personal(row, detect(text, self.detectors), held)
         else:
             self._clean(row, result.text != text, held)
 
@@ -194,17 +200,18 @@ class _Tally:
         return {
             "recall": {key: _share(*pair) for key, pair in sorted(self.spans.items())},
             "hard_negatives_changed": {key: _share(*pair) for key, pair in sorted(self.negatives.items())},
+            "detectors": [detector.name for detector in self.detectors],
             "items": items,
             "silent_leak_rate": _rate(items["silent"], items["personal"]),
             "silent_leak_rate_structured": _rate(items["structured_silent"], items["personal"]),
             "hold_rate_personal": _rate(items["held"], items["personal"]),
             "hold_rate_hard_negatives": _rate(items["clean_held"], items["clean"]),
-            "milliseconds_per_kilobyte": _milliseconds_per_kilobyte(self.texts),
+            "milliseconds_per_kilobyte": _milliseconds_per_kilobyte(self.texts, self.detectors),
             "missed": sorted(self.missed),
         }
 
 
-def _milliseconds_per_kilobyte(texts: Sequence[str]) -> float:
+def _milliseconds_per_kilobyte(texts: Sequence[str], detectors: Sequence[Detector]) -> float:
     """CPU time for the rows joined to documents of about 16 KB: a single row would measure the start of a thread."""
     seconds, size, document = 0.0, 0, ""
     for index, text in enumerate(texts):
@@ -212,7 +219,7 @@ def _milliseconds_per_kilobyte(texts: Sequence[str]) -> float:
         if len(document) < 16_384 and index < len(texts) - 1:
             continue
         started = time.process_time()
-        redact_text(document)
+        redact_text(document, detectors=detectors)
         seconds += time.process_time() - started
         size += len(document.encode())
         document = ""

@@ -1,7 +1,7 @@
-"""Names of persons, by context only. No model is loaded: most names in free text stay, and a person must look.
+"""Names of persons by their context, and Chinese names by their characters.
 
-Two kinds of evidence count: a phrase that announces a name ("my name is", 我叫, Dr., 先生), and in Chinese a surname
-followed by two characters that people are often given. Everything else is the residual risk that the docs state.
+Two kinds of evidence count here: a phrase that announces a name ("my name is", 我叫, Dr., 先生, a salutation), and in
+Chinese a surname followed by characters that people are often given. English lists: :mod:`.english_names`.
 """
 
 from __future__ import annotations
@@ -101,6 +101,45 @@ _ENGLISH: Final = (
         group=1,
         accepts=_named,
     ),
+    # One word is enough where the phrase leaves no other reading.
+    Rule(
+        "PERSON",
+        re.compile(
+            rf"(?<![A-Za-z])(?i:(?:my|her|his|their|maiden|last|first) name(?:['’]s| is)?|calls? me|"
+            rf"named h(?:im|er)) ({_CAP})"
+        ),
+        view="folded",
+        group=1,
+        accepts=_named,
+    ),
+    # Salutations, signatures and mail headers.
+    Rule(
+        "PERSON",
+        re.compile(rf"(?:^|\n|[\"“>] ?)(?:Hi|Hello|Dear|Hey) ({_FULL})[,!:]"),
+        view="folded",
+        group=1,
+        accepts=_named,
+    ),
+    Rule(
+        "PERSON",
+        re.compile(
+            rf"(?:[Rr]egards|Sincerely|Cheers|Thanks|Best wishes|Best|Yours(?: truly)?),?"
+            rf"\s{{0,2}}\n\s{{0,4}}({_FULL})(?=\s|$)"
+        ),
+        view="folded",
+        group=1,
+        accepts=_named,
+    ),
+    Rule(
+        "PERSON",
+        re.compile(
+            rf"(?:^|\n)(?:From|To|Cc|CC|Bcc|Reply-To|Sender|Author|Assignee|Reviewer|"
+            rf"Signed-off-by): ({_FULL})(?=\s|<|$)"
+        ),
+        view="folded",
+        group=1,
+        accepts=_named,
+    ),
     Rule("PERSON", re.compile(rf"({_TWO}) <[^<>@\s]{{1,64}}@"), view="folded", group=1, needs=("@",)),
 )
 
@@ -114,7 +153,10 @@ _SURNAME: Final = rf"(?:{_DOUBLE}|[{_SURNAMES}])"
 _GIVEN: Final = (
     "伟芳娜敏静丽强磊军洋勇艳杰娟涛超霞刚桂英华玉兰梅琴红玲鹏辉慧婷雪琳浩宇轩然涵欣怡梓晨子雨佳琪志建国明俊峰波斌"
     "淑珍秀莲凤洁莉飞龙鑫旭阳博豪思诗悦婉萱瑶颖楠璐倩薇蕾晓小海燕永健文雅芬蓉彤昊睿哲瀚毅翔凯泽嘉诚彬"
+    "庆祥福荣贵春秋云月光林森忠义仁德胜平康宁顺世松菊荷芝芸茜蕊莎珊瑜瑾琦瑞璇琛珂玥珺琼瑛霖霏雯霄露震岩岚嵘川江洲沛泓洪润淇清渊源滨潇"
+    "澜炎炜烨煜焕熙晗昕旻晟晴晖景曦朗朝杨枫柯桐楷榕樱歆忆怀恒恩惠懿承振扬捷敬昂冠勋勤伦俐佩佑仪亮民东兴友友章章学宝家克全根"
 )
+_NOT_ALONE: Final = "高明 高兴 高贵 高洁 安静 平静 文静 文雅 文明 文章 金鑫 白云 黄金 高峰 高志 万世 常平 易燃"
 _FUNCTION: Final = "的了在是和与说也已想要有于被把给从对向来去到还就都很及或将办致反没收登申"
 _NAME: Final = rf"({_SURNAME} ?[\u4e00-\u9fff](?:[\u4e00-\u9fff](?<![{_FUNCTION}]))?)"
 _HONORIFIC: Final = (
@@ -126,7 +168,7 @@ _CHINESE: Final = (
     Rule(
         "PERSON",
         re.compile(
-            r"(?:我叫|我是|名叫|姓名|户名|收件人|收货人|联系人|持卡人|车主|持照人|受益人|审批人|申请人|投保人|经办人|负责人|"
+            r"(?:[我他她]叫|我是|名叫|姓名|户名|收件人|收货人|联系人|持卡人|车主|持照人|受益人|审批人|申请人|投保人|经办人|负责人|"
             r"法定代表人|患者|客户|甲方|乙方|居民|爱人|妻子|丈夫|同事)"
             rf"""[是为:\s"'|,]{{0,4}}{_NAME}(?![司品店])"""
         ),
@@ -134,6 +176,35 @@ _CHINESE: Final = (
         group=1,
     ),
     Rule("PERSON", re.compile(rf"(?:{_SURNAME}) ?[{_GIVEN}]{{2}}"), view="folded"),
+    # Two characters need an edge on both sides: a bracket, a comma, a particle, the name of a file.
+    Rule(
+        "PERSON",
+        re.compile(
+            rf"(?:^|[，。；：:、\s\"“「（(|/_\\]|[由让找请给跟与叫])({_SURNAME}[{_GIVEN}])"
+            r"(?=[\s，。；：:、|的说问在_.”」）)]|签|负责|反馈|$)"
+        ),
+        view="folded",
+        group=1,
+        accepts=lambda match, _view: match.group(1) not in _NOT_ALONE.split(),
+    ),
+    # 古丽娜尔·吐尔逊, 约翰·史密斯: the dot is written in names only.
+    Rule(
+        "PERSON",
+        re.compile(
+            r"(?:(?<=[是叫找由给请])|(?<=客户)|(?<=患者)|(?<=用户)|(?<![\u4e00-\u9fff]))[\u4e00-\u9fff]{2,6}[·•][\u4e00-\u9fff]{2,6}?"
+            r"(?=[的说问在是（(，。：]|[^\u4e00-\u9fff]|$)"
+        ),
+        view="folded",
+        needs=("·", "•"),
+    ),
+    Rule(
+        "PERSON",
+        re.compile(
+            r"(?:客户|用户|患者|员工|会员|学员)([\u4e00-\u9fff]{2,5}?)(?=的(?:姓名|名字|账户|账号|订单|手机|电话|身份证|住址))"
+        ),
+        view="folded",
+        group=1,
+    ),
 )
 
 NAMES: Final = by_rules("names", "1", (*_ENGLISH, *_CHINESE))

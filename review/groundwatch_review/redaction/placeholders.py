@@ -67,7 +67,9 @@ class Scope:
         if kind != "PERSON":
             return None
         whole = {
-            token for value, token in self.tokens.items() if self.types[token] == kind and key in value.split(" ")
+            token
+            for value, token in self.tokens.items()
+            if self.types[token] == kind and key in value.replace(",", " ").split()
         }
         return whole.pop() if len(whole) == 1 else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from groundwatch_review.redaction.detectors import DETECTORS
 from groundwatch_review.redaction.document import Status
 from groundwatch_review.redaction.engine import Placeholder, RedactionLimits, redact_texts
 from groundwatch_review.redaction.placeholders import WITHHELD, Scope
@@ -29,7 +28,7 @@ def redact_text(
     *,
     known_values: Sequence[tuple[str, str]] = (),
     own: Collection[str] = (),
-    detectors: Sequence[Detector] = DETECTORS,
+    detectors: Sequence[Detector] | None = None,
     limits: RedactionLimits | None = None,
 ) -> TextResult:
     """Redact *text*. Texts of one item share a *scope*, so that equal values get equal tokens.

@@ -1,0 +1,166 @@
+"""English names without a model: lists of given names and surnames, and the words around them.
+
+A name counts when two parts agree (a known given name and a capitalised word after it, any capitalised word and a
+known surname after it), or when a given name stands alone that is nothing else. What is also a word, a place or a
+product ("Grant", "Paris", "Alexa") never counts alone.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from typing import Final
+
+from groundwatch_review.redaction.rules import Detector, Span
+from groundwatch_review.redaction.views import View
+
+_LETTER: Final = r"A-Za-z\u00c0-\u024f"
+_PART: Final = rf"[{_LETTER}](?:[{_LETTER}]|['’\-](?=[A-Z\u00c0-\u00de])){{1,24}}"
+_WORD: Final = re.compile(rf"(?<![{_LETTER}0-9@]){_PART}(?![{_LETTER}0-9]|['’](?:t|ll|ve|re|d)(?![a-z]))")
+_GAP: Final = re.compile(r" (?:[A-Z]\. )?|, ")
+# contract_Okafor.docx, files/Haddad_2024.pdf: a surname in the name of a file.
+_FILE: Final = re.compile(rf"(?<![{_LETTER}])({_PART})(?=[A-Za-z0-9_\-]{{0,40}}\.[a-z]{{2,4}}(?![{_LETTER}0-9]))")
+# "Petrov, Diaz and Sato": surnames that explain each other.
+_ROW: Final = re.compile(rf"({_PART}), ((?:{_PART}, ){{0,4}})({_PART}),? and ({_PART})")
+_SMALL: Final = re.compile(r"(?<![A-Za-z0-9@._/\-])([a-z]{3,14}) ([a-z]{4,16})(?![A-Za-z0-9@_/\-])")
+
+_SUFFIX: Final = re.compile(
+    r"(?:opoulos|akis|idis|ovic|evic|ovich|evich|ski|sky|ska|sson|ssen|wicz|enko|chuk|yan|shvili|escu|oglu|"
+    r"[nrlktbdzms]ov|[nrlktbdzms]ova|qvist|strom|mann|stein|baum)$"
+)
+_PREFIX: Final = re.compile(r"^(?:O['’]|D['’]|Mc|Mac(?=[A-Z])|Al-|El-|Ben-|Abu-|Fitz)[A-Za-z]")
+_EPONYM: Final = re.compile(
+    r"(?:['’]s)?[ \-](?:\w+ )?(?:law|laws|theorem|theory|algorithm|effect|test|tests|model|method|rule|smoothing|"
+    r"disease|syndrome|distribution|equation|constant|scale|transform|filter|index|coefficient|process|graph|tree|code|coding|"
+    r"conjecture|inequality|prize|score|update|estimator|correction|regression|network|machine|diagram|matrix)\b"
+)
+
+
+@cache
+def _list(name: str) -> Mapping[str, bool]:
+    """Word of the list -> whether it can stand alone."""
+    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {line.rstrip("?"): not line.endswith("?") for line in lines}
+
+
+def _key(word: str) -> str:
+    """How the lists spell *word*: no accents, one capital."""
+    plain = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+    return plain.title() if plain.isupper() and len(plain) > 2 else plain
+
+
+def is_given(word: str) -> bool | None:
+    """True: a given name and nothing else; False: that and a word; None: not known."""
+    key = _key(word)
+    known = _list("given_names.txt")
+    if key in known:
+        return known[key]
+    parts = key.split("-")
+    return True if len(parts) == 2 and all(part in known for part in parts) else None
+
+
+def is_surname(word: str) -> bool | None:
+    """As :func:`is_given`, for surnames; endings and beginnings of surnames count too."""
+    key = _key(word)
+    known = _list("surnames.txt")
+    if key in known:
+        return known[key]
+    if _PREFIX.match(word) or all(part in known for part in key.split("-")):
+        return True
+    return True if len(key) >= 6 and _SUFFIX.search(key) and key[0].isupper() else None
+
+
+def is_ordinary(word: str) -> bool:
+    """Whether *word* is one that stands capitalised beside names and is no part of them."""
+    return word in _list("ordinary_words.txt")
+
+
+def _runs(text: str) -> Iterator[list[re.Match[str]]]:
+    """Neighbouring capitalised words: ``Ana B. Cruz``, ``Cruz, Ana``."""
+    run: list[re.Match[str]] = []
+    for match in _WORD.finditer(text):
+        if not match.group()[0].isupper():
+            continue
+        if run and not _GAP.fullmatch(text, run[-1].end(), match.start()):
+            yield run
+            run = []
+        run.append(match)
+    if run:
+        yield run
+
+
+def _find(view: View) -> Iterator[Span]:
+    yield from _capitalised(view.folded)
+    yield from _file_names(view.folded)
+    yield from _rows(view.folded)
+    yield from _small(view.folded)
+
+
+def _file_names(text: str) -> Iterator[Span]:
+    for match in _FILE.finditer(text):
+        if match.group(1)[0].isupper() and is_surname(match.group(1)):
+            yield Span(*match.span(1), "PERSON")
+
+
+def _rows(text: str) -> Iterator[Span]:
+    for match in _ROW.finditer(text):
+        names = [word for word in _WORD.finditer(text, *match.span()) if word.group() != "and"]
+        if all(name.group()[0].isupper() and is_surname(name.group()) for name in names):
+            yield from (Span(*name.span(), "PERSON") for name in names)
+
+
+def _small(text: str) -> Iterator[Span]:
+    """Names typed without capitals, where both parts are names and nothing else."""
+    for match in _SMALL.finditer(text):
+        if is_given(match.group(1).title()) and is_surname(match.group(2).title()):
+            yield Span(*match.span(), "PERSON")
+
+
+def _capitalised(text: str) -> Iterator[Span]:
+    for run in _runs(text):
+        position = 0
+        while position < len(run):
+            length = _length(text, run[position : position + 4])
+            if length:
+                yield Span(run[position].start(), run[position + length - 1].end(), "PERSON")
+            position += max(length, 1)
+
+
+def _length(text: str, words: list[re.Match[str]]) -> int:
+    """How many of *words*, from the first, are one name; 0: none."""
+    first = words[0].group()
+    if is_ordinary(first) or (first.isupper() and len(words) == 1):
+        return 0
+    if _turned(text, words):
+        return 2
+    given, following = is_given(first), _following(text, words)
+    surname = is_surname(following[0]) if following else None
+    if given and not first.isupper():
+        return 0 if _EPONYM.match(text, words[0].end()) else 1 + len(following)
+    agree = (surname and (given is not None or not first.isupper())) or (surname is not None and given is not None)
+    return 1 + len(following) if agree else 0
+
+
+def _turned(text: str, words: list[re.Match[str]]) -> bool:
+    """``Surname, Given``."""
+    if len(words) < 2 or text[words[0].end()] != ",":
+        return False
+    return bool(is_surname(words[0].group())) and is_given(words[1].group()) is not None
+
+
+def _following(text: str, words: list[re.Match[str]]) -> list[str]:
+    """At most two words that can belong to the same name."""
+    kept: list[str] = []
+    for before, match in pairwise(words[:3]):
+        if is_ordinary(match.group()) or text[before.end()] == ",":
+            break
+        kept.append(match.group())
+    return kept
+
+
+ENGLISH_NAMES: Final = Detector("english_names", "1", _find)
