@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help demo serve test check bench clean venv-demo venv-test torture torture-embedded torture-kafka
+.PHONY: help demo serve test check bench clean venv-demo venv-test torture torture-embedded torture-kafka closed-loop
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -35,6 +35,9 @@ torture-embedded: venv-test  ## the first half of it: the monitor with its own s
 
 torture-kafka: venv-test  ## the second half: two collectors on a topic, and the broker after every tenth kill
 	$(BIN)/python tests/harness/kafka_torture.py --kills $(or $(KILLS),20)
+
+closed-loop: venv-test  ## RUNS days with duplicates, crashes, moved partitions, late feedback and overload: bias, coverage, budget
+	$(BIN)/python tests/bench/bench_partition_loop.py --runs $(or $(RUNS),20)
 
 clean:  ## remove what was built
 	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

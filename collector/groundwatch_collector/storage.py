@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, event
@@ -102,10 +103,17 @@ def add_to_tally(connection: Connection, table: Table, rows: Sequence[dict[str, 
     keys = [column.name for column in table.primary_key.columns]
     # Always in the same order: two writers that lock the same rows in different orders would wait for each other.
     ordered = sorted(rows, key=lambda row: tuple(row[name] for name in keys))
-    builder: Any = (postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert)(table)
+    connection.execute(_adding(table, connection.dialect.name), ordered)
+
+
+@cache
+def _adding(table: Table, dialect: str) -> Any:
+    """The statement, built once for each table: building it takes longer than running it."""
+    keys = [column.name for column in table.primary_key.columns]
+    builder: Any = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
     sums = {
         column.name: table.c[column.name] + builder.excluded[column.name]
         for column in table.columns
         if column.name not in keys
     }
-    connection.execute(builder.on_conflict_do_update(index_elements=keys, set_=sums), ordered)
+    return builder.on_conflict_do_update(index_elements=keys, set_=sums)

@@ -19,7 +19,7 @@ def refuse_another_salt(engine: Engine, salt: bytes, salt_version: int) -> None:
     newest = (
         select(ledger.c.trace_id, ledger.c.u56)
         .where(ledger.c.salt_version == salt_version)
-        .order_by(ledger.c.decided_at.desc())
+        .order_by(ledger.c.started_at.desc())  # indexed
         .limit(1)
     )
     with reader(engine).connect() as connection:

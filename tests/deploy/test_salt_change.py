@@ -23,7 +23,7 @@ def row(number: int, salt: bytes, version: int) -> dict[str, Any]:
         values[column.name] = "" if kind is str else kind(0)
     trace_id = f"{number:032x}"
     drawn = {"trace_id": trace_id, "u56": sampling.u56(trace_id, salt), "salt_version": version}
-    return values | drawn | {"decided_at": float(number)}
+    return values | drawn | {"started_at": float(number)}
 
 
 def test_another_salt_of_the_same_version_is_refused_by_name(engine):
