@@ -13,13 +13,16 @@ FULL_FROM = 0.62  # relevance of the best passage
 PARTIAL_FROM = 0.4
 _CHINESE_SCALE = 1.4  # bigrams straddle words, so that a passage that answers covers fewer of them
 _TITLE_CHARACTERS = 90
+_REWRITE_KEEPS = 0.34  # share of the question's content words below which a rewrite has lost the question
+_REWRITE_WORDS = 2  # content words that a question needs before its loss means something
 
 
 class Question:
     """The content words of a question, as asked and as rewritten for the search."""
 
     def __init__(self, query: str | None, rewritten: str | None = None) -> None:
-        versions = [content_tokens(text) for text in (query, rewritten) if text]
+        told = (query,) if rewrite_lost(query, rewritten) else (query, rewritten)
+        versions = [content_tokens(text) for text in told if text]
         self.versions = [v for v in versions if v]
         self.tokens = frozenset().union(*self.versions) if self.versions else frozenset()
         self._scale = _CHINESE_SCALE if is_chinese(query or rewritten or "") else 1.0
@@ -31,6 +34,19 @@ class Question:
     def scaled(self, share: float) -> float:
         """A share brought to one scale for both languages."""
         return min(1.0, share * self._scale)
+
+
+def rewrite_lost(query: str | None, rewritten: str | None) -> bool:
+    """Whether the query that was searched for no longer asks what the user asked.
+
+    Never true of a translation, which shares no words, nor of questions too short to tell.
+    """
+    if not query or not rewritten or is_chinese(query) != is_chinese(rewritten):
+        return False
+    asked, kept = content_tokens(query), content_tokens(rewritten)
+    if is_chinese(query):  # a rewrite drops the small words between, and with them pairs of characters
+        asked, kept = frozenset("".join(asked)), frozenset("".join(kept))
+    return len(asked) >= _REWRITE_WORDS and len(asked & kept) < _REWRITE_KEEPS * len(asked)
 
 
 def content_tokens(query: str) -> frozenset[str]:

@@ -91,6 +91,11 @@ def evidence_was_left_out(trace: RagTrace, assessment: Assessment) -> bool:
     )
 
 
+def left_out_fits_better(trace: RagTrace, assessment: Assessment) -> bool:
+    """Whether a retrieved passage outside the context fits the question far better than any inside it."""
+    return _left_out_is_better(trace, assessment, _best_context(assessment), MISSED_BY)
+
+
 def _left_out_is_better(trace: RagTrace, assessment: Assessment, used: float, margin: float) -> bool:
     index = best_left_out(trace, assessment)
     relevance = None if index is None else assessment.candidate_relevance[index]

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from groundwatch_collector.ragtrace import Document, RagTrace
 
 from . import failures
-from .answerability import content_tokens
+from .answerability import rewrite_lost
 from .failures import Reason
 from .judgement import Answerability, Assessment, Evidence, FaultFinding, FaultLayer
 
-_REWRITE_KEEPS = 0.34  # share of the question's content words below which a rewrite has lost the question
-_REWRITE_WORDS = 2  # content words that a question needs before its loss means something
 _QUOTE_CHARACTERS = 300
 
 
@@ -65,7 +63,8 @@ def _left_out_passage(trace: RagTrace, assessment: Assessment, found: Sequence[R
             for passage in claim.evidence:
                 if passage.where == "candidates" and not _has(trace.context, passage.document_id):
                     return passage
-    if not {Reason.MISSED_EVIDENCE, Reason.REFUSED_WITH_CANDIDATES} & set(found):
+    missed = {Reason.MISSED_EVIDENCE, Reason.REFUSED_WITH_CANDIDATES} & set(found)
+    if not missed and not (Reason.UNSUPPORTED_CLAIM in found and failures.left_out_fits_better(trace, assessment)):
         return None
     index = failures.best_left_out(trace, assessment)
     return None if index is None or trace.candidates is None else _passage(trace.candidates[index], "candidates")
@@ -126,10 +125,7 @@ def _nothing_found(trace: RagTrace, assessment: Assessment) -> bool:
 
 
 def _lost_words(trace: RagTrace) -> bool:
-    if not trace.query or not trace.rewritten_query:
-        return False
-    asked, kept = content_tokens(trace.query), content_tokens(trace.rewritten_query)
-    return len(asked) >= _REWRITE_WORDS and len(asked & kept) < _REWRITE_KEEPS * len(asked)
+    return rewrite_lost(trace.query, trace.rewritten_query)
 
 
 def _has(documents: Sequence[Document] | None, document_id: str) -> bool:

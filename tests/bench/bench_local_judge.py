@@ -1,8 +1,8 @@
 """How much processor time the local judge takes for one trace. Run: ``python tests/bench/bench_local_judge.py``.
 
 The trace is the size that the documentation promises for: five passages of 1,000 characters in the context, of five
-or of twenty that were retrieved, and an answer of 1,000 that shares nothing with them but frequent words. "cold" texts
-were never seen before; "warm" ones were, as the passages of an application are.
+or of twenty that were retrieved, and an answer of 1,000 that shares only frequent words with them. "cold" texts were
+never seen before; "warm" ones were, as the passages of an application are.
 """
 
 from __future__ import annotations
