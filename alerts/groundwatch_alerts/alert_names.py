@@ -35,6 +35,7 @@ ALERTS = (
         "RagWrongRefusals", "page", "Refusals are wrong more often than allowed: declined or answered amiss"
     ),
     _application("RagQualityChange", "page", "Answers fail more often than in the frozen baseline"),
+    _application("RagVersionWorse", "page", "The newest version fails more often than the one before it"),
     _application("RagExecutionBudgetBurn", "page", "Errors or timeouts use up their budget within days"),
     _application("RagExecutionBudgetBurnSlow", "ticket", "Errors or timeouts use up their budget before its time"),
     _application("RagLatencyAboveObjective", "ticket", "Answers take longer than the objective"),

@@ -10,6 +10,7 @@ from groundwatch_alerts.monitor_rules import monitor_groups
 from groundwatch_alerts.objectives import WINDOWS, AlertsConfig, Objective
 from groundwatch_alerts.rule_files import Group, to_yaml
 from groundwatch_alerts.traffic_rules import traffic_groups
+from groundwatch_alerts.version_rules import version_group
 
 FAST_WINDOWS, SETTLED_WINDOWS = ("6h", "24h"), ("24h",)
 """Windows that dashboards read; an objective adds its own to the fast ones."""
@@ -30,7 +31,7 @@ def recording_groups(objectives: Sequence[Objective]) -> list[Group]:
 
 def alert_groups(objectives: Sequence[Objective], config: AlertsConfig) -> list[Group]:
     """What people are told of."""
-    return [*application_groups(objectives, config), *monitor_groups(config)]
+    return [*application_groups(objectives, config), version_group(config), *monitor_groups(config)]
 
 
 def rule_files(objectives: Sequence[Objective], config: AlertsConfig) -> dict[str, str]:

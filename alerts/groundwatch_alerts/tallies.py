@@ -168,37 +168,65 @@ def _grouped(
     family: Family = "fast",
 ) -> dict[int, list[StratumSums]]:
     tables = TABLES[family]
-    traffic_where = [*window.of(tables.traffic), tables.traffic.c.outcome.in_(ELIGIBLE)]
-    verdict_where = [
-        *window.of(tables.verdicts),
-        tables.verdicts.c.criterion == criterion,
-        tables.verdicts.c.judge == judge,
-    ]
+    traffic_where, verdict_where = _conditions(tables, window, criterion, judge)
     # One read transaction: traffic and verdicts of the same moment.
     with reader(engine).connect() as connection, connection.begin():
-        traffic = _sum_by_stratum(connection, tables.traffic, ("traces",), traffic_where, step_seconds)
-        verdicts = _sum_by_stratum(connection, tables.verdicts, _VERDICT_SUMS, verdict_where, step_seconds)
-    none = dict.fromkeys(_VERDICT_SUMS, 0)
+        traffic = _sum_by(connection, _groups(tables.traffic, step_seconds), ("traces",), traffic_where)
+        verdicts = _sum_by(connection, _groups(tables.verdicts, step_seconds), _VERDICT_SUMS, verdict_where)
     result: dict[int, list[StratumSums]] = {}
-    for key in sorted(traffic.keys() | verdicts.keys()):
-        start, stratum = key
-        seen = traffic.get(key, {"traces": 0.0})["traces"]
-        row = StratumSums(stratum=stratum, traffic=seen, **verdicts.get(key, none))
-        result.setdefault(start, []).append(row)
+    for *start, stratum in sorted(traffic.keys() | verdicts.keys()):
+        key = (*start, stratum)
+        result.setdefault(int(start[0]) if start else 0, []).append(
+            _stratum_sums(stratum, traffic.get(key), verdicts.get(key))
+        )
     return result
 
 
-def _sum_by_stratum(
+def version_sums(
+    connection: Connection, *, app: str, judge: str, version: str, since: float, until: float | None = None
+) -> dict[str, list[StratumSums]]:
+    """The fast sums of one version by criterion: two group-bys for all criteria together."""
+    window, tables = _Window(app, since, until, version), TABLES["fast"]
+    traffic_where, verdict_where = _conditions(tables, window, None, judge)
+    traffic = _sum_by(connection, _groups(tables.traffic), ("traces",), traffic_where)
+    by_criterion = [tables.verdicts.c.criterion, *_groups(tables.verdicts)]
+    verdicts = _sum_by(connection, by_criterion, _VERDICT_SUMS, verdict_where)
+    strata = sorted({stratum for (stratum,) in traffic} | {stratum for _criterion, stratum in verdicts})
+    return {
+        criterion: [_stratum_sums(s, traffic.get((s,)), verdicts.get((criterion, s))) for s in strata]
+        for criterion in sorted({criterion for criterion, _stratum in verdicts})
+    }
+
+
+def _conditions(
+    tables: FamilyTables, window: _Window, criterion: str | None, judge: str
+) -> tuple[list[ColumnElement[bool]], list[ColumnElement[bool]]]:
+    traffic = [*window.of(tables.traffic), tables.traffic.c.outcome.in_(ELIGIBLE)]
+    verdicts = [*window.of(tables.verdicts), tables.verdicts.c.judge == judge]
+    if criterion is not None:
+        verdicts.append(tables.verdicts.c.criterion == criterion)
+    return traffic, verdicts
+
+
+def _groups(table: Table, step_seconds: int | None = None) -> list[ColumnElement[Any]]:
+    return [*_step(table, step_seconds), table.c.stratum]
+
+
+def _stratum_sums(stratum: str, traffic: Mapping[str, Any] | None, verdicts: Mapping[str, Any] | None) -> StratumSums:
+    none = dict.fromkeys(_VERDICT_SUMS, 0)
+    return StratumSums(stratum=stratum, traffic=traffic["traces"] if traffic else 0.0, **(verdicts or none))
+
+
+def _sum_by(
     connection: Connection,
-    table: Table,
+    groups: Sequence[ColumnElement[Any]],
     columns: Sequence[str],
     where: Sequence[ColumnElement[bool]],
-    step_seconds: int | None,
-) -> dict[tuple[int, str], dict[str, Any]]:
-    groups = [*_step(table, step_seconds), table.c.stratum]
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Sums of *columns* of the groups' table, by group."""
+    table = groups[-1].table
     query = select(*groups, *(func.sum(table.c[name]) for name in columns)).where(*where).group_by(*groups)
-    found: dict[tuple[int, str], dict[str, Any]] = {}
-    for row in connection.execute(query):
-        *key, stratum = row[: len(groups)]
-        found[(int(key[0]) if key else 0, stratum)] = dict(zip(columns, row[len(groups) :], strict=True))
-    return found
+    return {
+        tuple(row[: len(groups)]): dict(zip(columns, row[len(groups) :], strict=True))
+        for row in connection.execute(query)
+    }

@@ -23,6 +23,7 @@ from sqlalchemy import Engine
 from groundwatch_alerts.change_monitor import ChangeMetrics
 from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_alerts.objectives import Objective
+from groundwatch_alerts.version_metrics import VersionCollector
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.kafka_metrics import KafkaMetrics
 from groundwatch_collector.spanlog import SpanLog
@@ -155,6 +156,7 @@ def _registry(engine: Engine, log: SpanLog) -> CollectorRegistry:
     ChangeMetrics(registry)
     registry.register(TallyCollector(engine))
     registry.register(TallyCollector(engine, family="settled"))
+    registry.register(VersionCollector(engine, ""))
     return registry
 
 

@@ -22,6 +22,7 @@ from sqlalchemy import Engine, make_url
 from groundwatch_alerts.change_monitor import ChangeMetrics, ChangeMonitor
 from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_alerts.tallies import TABLES
+from groundwatch_alerts.version_metrics import VersionCollector
 from groundwatch_collector.decision import DecideConfig
 from groundwatch_collector.decision_store import Place
 from groundwatch_collector.feedback_access import FeedbackAccess
@@ -299,6 +300,7 @@ class Monitor:
         names = [judge.identifier for judge in self.judges]
         for family in TABLES:
             self.registry.register(TallyCollector(self.engine, rates=self._chances, judges=names, family=family))
+        self.registry.register(VersionCollector(self.engine, names[0]))
 
     def _changes(self) -> ChangeMonitor:
         return ChangeMonitor(
