@@ -16,9 +16,7 @@ def monitor_groups(config: AlertsConfig) -> list[Group]:
 
     def alert(name: str, expr: str, summary: str, description: str, pending: str = "") -> Alert:
         links = Wording(config).links(name, dashboard="groundwatch-monitor")
-        return Alert(
-            name, expr, BY_NAME[name].severity, summary, description, pending, labels={"app": ""}, annotations=links
-        )
+        return Alert(name, expr, BY_NAME[name].severity, summary, description, pending, annotations=links)
 
     def alerts(rows: tuple[tuple[str, ...], ...]) -> list[Alert]:
         return [alert(*row) for row in rows]

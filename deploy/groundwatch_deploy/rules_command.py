@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from groundwatch_alerts.alertmanager import CONFIG_FILE, alertmanager_files
 from groundwatch_alerts.rule_files import problems
 from groundwatch_alerts.rule_set import alert_groups, recording_groups, rule_files
 from groundwatch_deploy.cli import Failed, Misused, emit, say
@@ -37,6 +38,7 @@ def check(arguments: argparse.Namespace) -> int:
         written = _write(_files(settings), Path(folder))
         rules = [path for path in written if Path(path).name in rule_files((), settings.alerts)]
         found += _tool("promtool", "check", "rules", *rules)
+        found += _tool("amtool", "check-config", str(Path(folder) / CONFIG_FILE))
     emit({"problems": found}, arguments.json, lambda: "\n".join(found) or "the rules are good")
     if found:
         raise Failed(f"{len(found)} problems in the rules")
@@ -54,7 +56,7 @@ def _tool(name: str, *words: str) -> list[str]:
 
 
 def _files(settings: Settings) -> dict[str, str]:
-    return rule_files(settings.objectives, settings.alerts)
+    return rule_files(settings.objectives, settings.alerts) | alertmanager_files()
 
 
 def _write(files: dict[str, str], folder: Path) -> list[str]:
