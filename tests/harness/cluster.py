@@ -1,0 +1,87 @@
+"""A whole cluster on one machine: two collectors, two scorers, and a console that exports, each a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+MEMBERS: Mapping[str, tuple[str, ...]] = {
+    "collector-1": ("collector",),
+    "collector-2": ("collector",),
+    "scorer-1": ("scorer",),
+    "scorer-2": ("scorer",),
+    "console": ("console", "exporter"),
+}
+
+
+class Cluster:
+    """Every member has a data directory of its own; topic, database and salt are shared. Use as a context manager."""
+
+    def __init__(self, folder: Path, bootstrap: str, database_url: str) -> None:
+        self._folder = folder
+        self._running: dict[str, subprocess.Popen[str]] = {}
+        self.addresses: dict[str, dict[str, str]] = {}
+        self._config = folder / "groundwatch.toml"
+        self._config.write_text(
+            f'[server]\ndatabase_url = "{database_url}"\n'
+            f'[kafka]\nbootstrap_servers = "{bootstrap}"\nsession_timeout_seconds = 3.0\nprobe_seconds = 0.1\n'
+            "[decide]\ngrace_seconds = 0.3\n[judge]\nlease_seconds = 5.0\n"
+        )
+
+    def start(self, name: str) -> None:
+        """Start member *name*, which says where it listens when it does."""
+        command = [sys.executable, "-m", "groundwatch_deploy", "serve", "--json", "--judge-everything"]
+        command += ["--config", str(self._config), "--data-dir", str(self._folder / name)]
+        for door in ("ingest", "console", "metrics"):
+            command += [f"--{door}-port", "0"]
+        for role in MEMBERS[name]:
+            command += ["--role", role]
+        secrets = {"GROUNDWATCH_SAMPLING_SALT": "5a" * 16, "GROUNDWATCH_CANDIDATE_KEY": "6b" * 16}
+        with self._log(name).open("ab") as log:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | secrets
+            )
+        self._running[name] = process
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        if not said:
+            raise RuntimeError(f"{name} did not start: {self._log(name).read_text()[-2000:]}")
+        self.addresses[name] = json.loads(said)
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+    def kill(self, name: str) -> None:
+        """End member *name* without a word, as a machine that fails."""
+        process = self._running.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+    def __enter__(self) -> Cluster:
+        try:
+            for name in MEMBERS:
+                self.start(name)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            process.communicate(timeout=30)
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    """Wait for a fact of another process. Raises ``AssertionError`` when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not happen: {what}"
+        time.sleep(0.1)
