@@ -77,7 +77,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"groundwatch {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_serve, _demo, _replay, _ledger, _doctor, _rules, _key, _calibrate, _redact, _export, _compare, _gate):
+    for add in (
+        _serve,
+        _demo,
+        _replay,
+        _inspect,
+        _ledger,
+        _doctor,
+        _rules,
+        _key,
+        _calibrate,
+        _redact,
+        _export,
+        _compare,
+        _gate,
+    ):
         add(commands)
     return parser
 
@@ -138,6 +152,15 @@ def _replay(commands: Any) -> None:
     _with_server_options(command)
 
 
+def _inspect(commands: Any) -> None:
+    text = "what was understood of a trace, field by field, with sources, and what is missing"
+    command = _command(commands, "inspect", "inspect_command.command", text)
+    command.add_argument(
+        "what", metavar="FILE|TRACE_ID", help="recorded OTLP, or the id of a trace that was received"
+    )
+    _with_server_options(command)
+
+
 def _ledger(commands: Any) -> None:
     text = "account for every trace: received = judged + not sampled + skipped + waiting + lost"
     _with_server_options(_command(commands, "ledger", "ledger_report.command", text))
@@ -175,6 +198,10 @@ def _calibrate(commands: Any) -> None:
     command.add_argument("--data", type=Path, required=True, metavar="FILE", help="labelled cases, *.jsonl[.gz]")
     command.add_argument("--judge", choices=("local", "llm"), default="local")
     command.add_argument("--config", type=Path, metavar="FILE", help="groundwatch.toml with [judge] for --judge llm")
+    page = (
+        "also write the report there, as HTML for *.html and else as Markdown; reads up to 50 cases five times more"
+    )
+    command.add_argument("--report", type=Path, metavar="FILE", help=page)
 
 
 def _redact(commands: Any) -> None:
@@ -185,9 +212,12 @@ def _redact(commands: Any) -> None:
 
 
 def _export(commands: Any) -> None:
-    text = "write the confirmed, redacted candidates as JSON lines"
+    text = "write the confirmed, redacted candidates as JSON lines or in the format of another tool"
     command = _command(commands, "export", "export_command.command", text)
     command.add_argument("file", type=Path, metavar="FILE")
+    formats = "jsonl, langfuse, ragas, deepeval, langsmith, openai-evals, promptfoo, phoenix, csv"
+    command.add_argument("--format", default="jsonl", metavar="NAME", help=f"{formats} (default: jsonl)")
+    command.add_argument("--holdout", type=Path, metavar="FILE", help="the hold-out set, to a file of its own")
     _with_server_options(command)
 
 

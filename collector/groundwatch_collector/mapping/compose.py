@@ -12,10 +12,11 @@ from groundwatch_collector.mapping import tree as trees
 from groundwatch_collector.mapping.outcome import Evidence, infer
 from groundwatch_collector.mapping.reading import Reading, answer_in, question_in
 from groundwatch_collector.mapping.tree import Tree
-from groundwatch_collector.mapping.values import Found, Notes
-from groundwatch_collector.ragtrace import Document, Feedback, Outcome, RagTrace, Usage
+from groundwatch_collector.mapping.values import Found, Notes, label
+from groundwatch_collector.ragtrace import Citation, Document, Feedback, Outcome, RagTrace, Usage
 
 _BLOCK = re.compile(r"^\s*\[(\d{1,3})\]\s*", re.MULTILINE)
+_MARK = re.compile(r"\[(\d{1,3})\]")
 _BLOCK_ID = re.compile(r"\(([^()\s]{1,100})\)\s*")
 _STEPS = ("llm", "retrieval", "rerank")
 _FAILED = (Outcome.ERROR, Outcome.TIMEOUT, Outcome.CANCELLED)
@@ -71,13 +72,14 @@ def compose(
         reranked=reranked,
         context=context,
         answer=answer,
+        citations=_citations(answer, context, notes),
         error_class=error_class,
         stages=trees.stages(tree, _roles(parts), notes),
         time_to_first_token_seconds=_first_token(parts, started_at, notes),
-        usage=_usage(parts),
-        model=_model(parts),
-        session=_first("session", parts.root, readings),
-        user_hash=_user_hash(app, _first("user", parts.root, readings)),
+        usage=_usage(parts, notes),
+        model=_model(parts, notes),
+        session=_first("session", parts.root, readings, notes),
+        user_hash=_user_hash(app, _first("user", parts.root, readings, notes)),
         feedback=tuple(feedback),
         incomplete=incomplete,
         flags=tuple(sorted(notes.flags)),
@@ -109,10 +111,14 @@ def _answer_call(parts: _Parts, notes: Notes) -> Reading | None:
     if shown is not None:
         for call in reversed(parts.calls):
             if call.output is not None and call.output.value in shown.value:
+                notes.sources["answer_call"] = "rule:output_is_the_answer"
                 return call
     retrieved = max((r.span.start_unix_nano for r in (*parts.retrievals, *parts.reranks)), default=0)
     after = [call for call in parts.calls if call.span.start_unix_nano >= retrieved]
-    return after[-1] if after else None
+    if not after:
+        return None
+    notes.sources["answer_call"] = "rule:last_after_retrieval"
+    return after[-1]
 
 
 def _query(parts: _Parts, notes: Notes) -> Found | None:
@@ -261,6 +267,16 @@ def _block(rank: int, body: str) -> Document:
     return Document(id=named[1], rank=rank, text=body[named.end() :])
 
 
+def _citations(answer: str | None, context: _Documents, notes: Notes) -> tuple[Citation, ...]:
+    """Marks ``[n]`` in the answer, taken as the n-th document of the prompt: no convention records citations."""
+    marks = dict.fromkeys(_MARK.findall(answer or ""))
+    known = context or ()
+    found = tuple(Citation(known[int(n) - 1].id, f"[{n}]") for n in marks if 0 < int(n) <= len(known))
+    if found:
+        notes.sources["citations"] = "rule:marks_in_answer"
+    return found
+
+
 def _outcome(parts: _Parts, candidates: _Documents, answer: str | None, notes: Notes) -> tuple[Outcome, str]:
     ends = [reading for reading in (parts.root, parts.answer_call) if reading is not None] or list(
         parts.by_id.values()
@@ -335,10 +351,11 @@ def _first_token(parts: _Parts, started_at: float, notes: Notes) -> float | None
     return call.first_token_at - started_at
 
 
-def _usage(parts: _Parts) -> Usage:
+def _usage(parts: _Parts, notes: Notes) -> Usage:
     """Tokens of every model call of the request, each call once; the request's own where no call tells any."""
     told = [call for call in parts.calls if call.output_tokens is not None or call.cost_usd is not None]
     calls = told or ([parts.root] if parts.root is not None else [])
+    notes.sources["usage"] = notes.sources["cost"] = f"rule:sum_of_{len(told)}_calls" if told else "root"
     return Usage(
         _sum([call.input_tokens for call in calls]),
         _sum([call.output_tokens for call in calls]),
@@ -354,14 +371,19 @@ def _sum(found: Sequence[_Number | None]) -> _Number | None:
     return sum(known) if known else None
 
 
-def _model(parts: _Parts) -> str:
-    told = [reading.model for reading in (parts.answer_call, parts.root) if reading is not None]
-    return next(filter(None, told), "")
+def _model(parts: _Parts, notes: Notes) -> str:
+    first = [reading for reading in (parts.answer_call, parts.root) if reading is not None]
+    return _first("model", None, first, notes)
 
 
-def _first(name: str, root: Reading | None, readings: Sequence[Reading]) -> str:
-    first = [root] if root is not None else []
-    return next((value for reading in (*first, *readings) if (value := getattr(reading, name))), "")
+def _first(name: str, root: Reading | None, readings: Sequence[Reading], notes: Notes) -> str:
+    """The first value that a span tells, the root's before all others; its source is that span."""
+    for reading in (*([root] if root is not None else []), *readings):
+        value: str = getattr(reading, name)
+        if value:
+            notes.sources[name] = f"span:{label(reading.span.name, notes)}"
+            return value
+    return ""
 
 
 def _user_hash(app: str, user: str) -> str:
