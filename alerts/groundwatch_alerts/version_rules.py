@@ -34,7 +34,7 @@ def version_group(config: AlertsConfig) -> Group:
                 ),
                 description=(
                     "By {{ $value | humanizePercentage }} of all its answers, estimated from judged traces; sure "
-                    "enough to act, however often it was looked at. Stop the rollout or roll back first, then compare "
+                    "enough to act, however often it was looked at. Stop the rollout or roll back, then compare "
                     "the worst traces of both."
                 ),
                 pending="5m",
