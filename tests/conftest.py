@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 
 import kafka_broker
+import otelcol
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
@@ -27,6 +28,7 @@ SERVICES = {
     "chromium": (("chromium", "google-chrome"), "apt-get install chromium"),
     "postgresql": (("/usr/lib/postgresql/15/bin/initdb", "initdb"), "apt-get install postgresql"),
     "openssl": (("openssl",), "apt-get install openssl"),
+    "otelcol": ((str(otelcol.binary()),), "python tests/harness/otelcol.py build (with Go; a few minutes, once)"),
     "kafka": (("java",), "apt-get install default-jre-headless maven (see tests/harness/kafka_broker.py)"),
     "actionlint": (
         ("actionlint", str(Path.home() / ".cache/groundwatch-actionlint/actionlint")),
