@@ -12,7 +12,7 @@ from groundwatch_collector import rules, sampling, signals, strata
 from groundwatch_collector.assembly import AssemblyConfig, Pending
 from groundwatch_collector.lazy_trace import changed, whole
 from groundwatch_collector.mapping import identity, to_lazy_trace
-from groundwatch_collector.mapping.tree import is_root
+from groundwatch_collector.mapping.tree import UNKNOWN_APP, is_root
 from groundwatch_collector.noticing import NOTHING, Noticed, Noticer
 from groundwatch_collector.novelty import NoveltySettings
 from groundwatch_collector.ragtrace import Feedback, RagTrace, to_json
@@ -270,10 +270,27 @@ class Decider:
             return trace
         return changed(trace, started_at=started_at, adjusted_count=count or 1.0, **changes)
 
+    def lost(self, pending: Pending, reason: str) -> Decision:
+        """What is written of a trace that cannot be: nothing that its sender chose is in it, except its id."""
+        number = sampling.u56(pending.trace_id, self._salt)
+        return self._without_trace(pending, number, reason, started_at=pending.first_received_at)
+
     def _skipped(self, pending: Pending, number: int, reason: str) -> Decision:
         app, version = identity(list(pending.spans.values()))
         start = min(span.start_unix_nano for span in pending.spans.values()) * 1e-9
         started_at = self._plausible(start, pending.first_received_at)
+        return self._without_trace(pending, number, reason, started_at=started_at, app=app, version=version)
+
+    def _without_trace(
+        self,
+        pending: Pending,
+        number: int,
+        reason: str,
+        *,
+        started_at: float,
+        app: str = UNKNOWN_APP,
+        version: str = "",
+    ) -> Decision:
         table = self._rates.table(started_at)
         return Decision(
             pending=pending,

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, func, select
 
-from groundwatch_collector import otlp, tables
+from groundwatch_collector import otlp, refused, tables
 from groundwatch_collector.decision_store import committed_position
 from groundwatch_collector.limits import Limits, Rejected
 from groundwatch_collector.spanlog import LogReader, LogRecord
@@ -99,6 +99,7 @@ def _compare(
     tally = connection.execute(select(func.coalesce(func.sum(tables.traffic_tally.c.received), 0))).scalar_one()
     skipped = _states(row.reason for row in verdicts.values() if row.verdict == "skipped")
     traffic = len(verdicts) - sum(skipped.values())
+    given_up = {refused.REASON: skipped.pop(refused.REASON, 0)}
     present = LedgerReport(
         received=len(verdicts.keys() | last_seen.keys()),
         judged=found.get("judged", 0),
@@ -107,7 +108,7 @@ def _compare(
         skipped=skipped,
         undecided=len(absent) - len(vanished),
         waiting_for_judge=found.get("waiting", 0) + found.get("leased", 0),
-        lost={k: len(v) for k, v in (("not_in_ledger", vanished), ("not_queued", unqueued)) if v},
+        lost=_added(given_up, {"not_in_ledger": len(vanished), "not_queued": len(unqueued)}),
         doubled=max(0, int(tally) - traffic),
         tally_received=int(tally),
         ledger_traffic=traffic,
@@ -128,6 +129,7 @@ def _with_removed(present: LedgerReport, base: Sequence[Row[Any]]) -> LedgerRepo
         return sum(row.traces for row in traces if all(getattr(row, k) == v for k, v in wanted.items()))
 
     unqueued = of(verdict="sampled", state="")
+    skipped = {row.reason for row in traces} - {refused.REASON}
     ledger_traffic = present.ledger_traffic + traffic
     return replace(
         present,
@@ -135,8 +137,8 @@ def _with_removed(present: LedgerReport, base: Sequence[Row[Any]]) -> LedgerRepo
         judged=present.judged + of(state="judged"),
         unscored=present.unscored + of(state="unscored"),
         not_sampled=present.not_sampled + of(verdict="not_sampled"),
-        skipped=_added(present.skipped, {row.reason: of(verdict="skipped", reason=row.reason) for row in traces}),
-        lost=_added(present.lost, {"not_queued": unqueued}),
+        skipped=_added(present.skipped, {reason: of(verdict="skipped", reason=reason) for reason in skipped}),
+        lost=_added(present.lost, {"not_queued": unqueued, refused.REASON: of(reason=refused.REASON)}),
         doubled=max(0, present.tally_received - ledger_traffic),
         ledger_traffic=ledger_traffic,
         dead_letters=_added(

@@ -122,6 +122,14 @@ def read_record(file: BinaryIO, segment: Segment, position: int) -> LogRecord | 
     return LogRecord(position, position + HEAD_BYTES + head.length, head.kind, head.received_at, body)
 
 
+def claimed_end(file: BinaryIO, segment: Segment, position: int) -> int | None:
+    """Where the record at *position* ends by its own head, when the head is right and the file reaches that far."""
+    file.seek(position - segment.base + len(MARK))
+    head = _parse_head(file.read(HEAD_BYTES), position)
+    end = position + HEAD_BYTES + head.length if head is not None else segment.end + 1
+    return end if end <= segment.end else None
+
+
 def next_whole_record(file: BinaryIO, segment: Segment, damaged_at: int) -> int | None:
     """The position of the first good record after the damage at *damaged_at*, or None when none follows."""
     file.seek(damaged_at - segment.base + len(MARK))

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_collector import decision_store as store
 from groundwatch_collector import feedback as feedback_records
-from groundwatch_collector import feedback_votes, otlp, sampling, settling, shedding
+from groundwatch_collector import feedback_votes, otlp, refused, sampling, settling, shedding
 from groundwatch_collector.assembly import Assembler, Pending
 from groundwatch_collector.decision import DecideConfig, Decider, Decision
 from groundwatch_collector.decision_store import DeadLetter, DecidedRow
@@ -59,10 +60,28 @@ class _Batch:
     dead_letters: Sequence[DeadLetter] = ()
     late_spans: int = 0
     duplicate_spans: int = 0
+    rejected_spans: Counter[str] = field(default_factory=Counter)  # reason -> spans that reading refused
 
     @property
     def has_rows(self) -> bool:
         return bool(self.due or self.feedback or self.dead_letters)
+
+    def parts(self, position: int) -> list[_Batch]:
+        """Two halves of its rows, or none when there is one row at most. They leave the log at *position*."""
+        votes = self.votes or ()
+        lists: tuple[Sequence[Any], ...] = (self.due, votes, self.dead_letters)
+        if sum(map(len, lists)) < 2:
+            return []
+        longest = max(range(3), key=lambda number: len(lists[number]))
+        if len(lists[longest]) == 1:  # one row of each kind: part the kinds
+            return [
+                _Batch(due, position, votes=said, dead_letters=letters)
+                for due, said, letters in ((self.due, (), ()), ((), votes, ()), ((), (), self.dead_letters))
+            ]
+        middle = len(lists[longest]) // 2
+        first = [some[:middle] if number == longest else some for number, some in enumerate(lists)]
+        second = [some[middle:] if number == longest else () for number, some in enumerate(lists)]
+        return [_Batch(due, position, votes=said, dead_letters=letters) for due, said, letters in (first, second)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +92,7 @@ class _Read:
     spans: Sequence[Span] = ()
     feedback: Feedback | None = None
     dead_letter: DeadLetter | None = None
+    rejected: Mapping[str, int] = field(default_factory=dict)  # reason -> spans
 
 
 @dataclass(slots=True)
@@ -120,6 +140,7 @@ class Pipeline:
         self._assembler = Assembler(config.assembly())
         self._decided: OrderedDict[str, int] = OrderedDict()  # trace id -> last position; a cache of the ledger
         self._batch: _Batch | None = None
+        self._refusals = 0  # of the transaction in hand
         self._carried: list[Feedback] = []  # re-asking that is stored and may bring its earlier trace back
         self._cursor = self._place.begin(engine)
         self._noticer.load(engine)
@@ -223,6 +244,7 @@ class Pipeline:
                 dead_letters.append(entry.dead_letter)
             self._cursor = entry.record.next_position
             batch.records += 1
+            batch.rejected_spans.update(entry.rejected)
             last_received_at = entry.record.received_at
             if self._assembler.pressed:
                 break  # decide before more is taken; the rest is read again
@@ -238,7 +260,9 @@ class Pipeline:
         try:
             if record.kind == "feedback":
                 return _Read(record, feedback=feedback_records.read(record.body, record.received_at))
-            return _Read(record, spans=self._spans(record))
+            if record.spans is not None:
+                return _Read(record, spans=record.spans)
+            return self._decode_spans(record)
         except Rejected as error:
             reason, detail = str(error.reason), error.message
         except Exception as error:  # a fault of ours; the record is kept for us to look at
@@ -247,11 +271,14 @@ class Pipeline:
         letter = DeadLetter(record.position, record.received_at, reason, detail, record.body)
         return _Read(record, dead_letter=letter)
 
-    def _spans(self, record: LogRecord) -> Sequence[Span]:
-        if record.spans is not None:
-            return record.spans
+    def _decode_spans(self, record: LogRecord) -> _Read:
         encoding: otlp.Encoding = "json" if record.kind == "otlp_json" else "protobuf"
-        return otlp.decode(record.body, encoding, self._limits).spans
+        decoded = otlp.decode(record.body, encoding, self._limits)
+        if (
+            decoded.rejected and not decoded.spans
+        ):  # what the receiver took had a good span: limits were lowered since
+            raise Rejected(decoded.first_reason, decoded.rejection_message)
+        return _Read(record, spans=decoded.spans, rejected=decoded.rejected)
 
     def _known(self, trace_ids: Iterable[str]) -> dict[str, int]:
         """Last positions of those traces that are decided already."""
@@ -279,22 +306,72 @@ class Pipeline:
 
     def _commit(self, batch: _Batch) -> int:
         self._prepare_rates()
-        outcome = _Outcome()
+        decided = 0
         if batch.has_rows or self._carried or self._position_is_due(batch):
             batch.votes = self._votes(batch) if batch.votes is None else batch.votes
-            late = self._prepare_late(batch.votes)
-            with self._engine.begin() as connection:
-                outcome = self._write(connection, batch, batch.votes, late)
-                self._place.set(connection, batch.low_position)
-                self._noticer.save_if_due(connection, self._now())
+            decided = self._commit_rows(batch)
             self._noticer.committed()
-            self._carried = [feedback for _, feedback in outcome.reasked if feedback.sentiment == "negative"]
             self._committed = batch.low_position
             self._position_written_at = self._now()
         self._batch = None
+        self._refusals = 0
         self._remember(batch.due)
-        self._count(batch, outcome)
-        return batch.records + len(outcome.decisions)
+        self._count_records(batch)
+        return batch.records + decided
+
+    def _commit_rows(self, batch: _Batch) -> int:
+        """Return how many traces were decided."""
+        try:
+            return self._transact(batch)
+        except Exception as error:
+            if not refused.is_refusal(error):
+                raise
+            self._refusals += 1
+            if self._refusals < refused.TRIES or not batch.has_rows:
+                raise
+            decided = self._commit_apart(batch, error)
+            return decided + self._transact(_Batch((), batch.low_position))
+
+    def _transact(self, batch: _Batch) -> int:
+        votes = batch.votes or ()
+        late = self._prepare_late(votes)
+        with self._engine.begin() as connection:
+            outcome = self._write(connection, batch, votes, late)
+            self._place.set(connection, batch.low_position)
+            self._noticer.save_if_due(connection, self._now())
+        self._carried = [feedback for _, feedback in outcome.reasked if feedback.sentiment == "negative"]
+        self._count(votes, outcome)
+        return len(outcome.decisions)
+
+    def _commit_apart(self, batch: _Batch, error: Exception) -> int:
+        """Commit what the database takes of *batch*, half by half; what it refuses alone is lost."""
+        parts = batch.parts(self._committed)
+        if not parts:
+            return self._give_up(batch, error)
+        decided = 0
+        for part in parts:
+            try:
+                decided += self._transact(part)
+            except Exception as refusal:
+                if not refused.is_refusal(refusal):
+                    raise
+                decided += self._commit_apart(part, refusal)
+        return decided
+
+    def _give_up(self, batch: _Batch, error: Exception) -> int:
+        """Write down that the one row of *batch* is lost. Raises where not even that is taken."""
+        now, kind = self._now(), type(error).__name__
+        decisions = [self._decider.lost(pending, refused.REASON) for pending in batch.due]
+        letters = [DeadLetter(v.position, now, refused.REASON, kind, b"") for v in batch.votes or ()]
+        letters += [DeadLetter(d.position, now, refused.REASON, kind, b"") for d in batch.dead_letters]
+        with self._engine.begin() as connection:
+            store.add_decisions(connection, decisions, now=now, bucket_seconds=self._config.bucket_seconds)
+            letters = store.add_dead_letters(connection, letters, 0)
+        for decision in decisions:
+            trace_id = decision.pending.trace_id
+            logger.error("the database refuses trace %s (%s): it is lost, its spans stay in the log", trace_id, kind)
+        self._count((), _Outcome(decisions=decisions, dead_letters=letters))
+        return len(decisions)
 
     def _prepare_rates(self) -> None:
         """Have the table of this epoch before anything is decided: durable, in a transaction of its own."""
@@ -441,7 +518,7 @@ class Pipeline:
         while len(self._decided) > _REMEMBERED:
             self._decided.popitem(last=False)
 
-    def _count(self, batch: _Batch, outcome: _Outcome) -> None:
+    def _count(self, votes: Sequence[Vote], outcome: _Outcome) -> None:
         metrics = self._metrics
         for decision in outcome.decisions:
             metrics.decided(decision.verdict, decision.reason, decision.trace)
@@ -454,7 +531,7 @@ class Pipeline:
             metrics.feedback(app, feedback.sentiment)
         for app, _ in outcome.reasked:
             metrics.reasked(app)
-        for vote in batch.votes or ():
+        for vote in votes:
             metrics.vote(vote.change, vote.quarantined_for)
         for result in outcome.late:
             metrics.late_feedback(result)
@@ -463,6 +540,11 @@ class Pipeline:
         metrics.shed(outcome.shed)
         for letter in outcome.dead_letters:
             metrics.dead_letter(letter.reason)
+
+    def _count_records(self, batch: _Batch) -> None:
+        metrics = self._metrics
+        for reason, spans in batch.rejected_spans.items():
+            metrics.rejected_again(reason, spans)
         metrics.late_spans.inc(batch.late_spans)
         metrics.duplicate_spans.inc(batch.duplicate_spans)
         metrics.pending_traces.set(len(self._assembler))
@@ -506,5 +588,5 @@ def _same_vote(one: Feedback, other: Feedback) -> bool:
 
 def _failure_kind(error: Exception) -> str:
     if isinstance(error, SQLAlchemyError):
-        return "database"
+        return "refused" if refused.is_refusal(error) else "database"
     return "log" if isinstance(error, (LogError, OSError)) else "other"

@@ -30,6 +30,7 @@ from groundwatch_collector.log_segments import (
     MAX_BODY_BYTES,
     LogRecord,
     Segment,
+    claimed_end,
     frame_head,
     list_segments,
     next_whole_record,
@@ -561,7 +562,13 @@ class SpanLog(LogReader):
         end, received_at = tail.base, None
         for record in super()._segment_records(tail, tail.base, is_last=True):
             end, received_at = record.next_position, record.received_at
-        return end, received_at
+        with tail.path.open("rb") as file:
+            damaged = claimed_end(file, tail, end) if end < tail.end else None
+        if damaged is None:
+            return end, received_at
+        # All of it was written, so it may have been acknowledged: it stays, and counts as damage when it is read.
+        logger.error("span log: the last record, %d bytes at %d, is complete and damaged", damaged - end, end)
+        return damaged, received_at
 
     def _tail_may_be_unfinished(self) -> bool:
         return self._fd == -1  # while opening; afterwards everything before the end was confirmed by the disk

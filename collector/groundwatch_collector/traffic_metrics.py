@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from groundwatch_collector.limits import Reason
 from groundwatch_collector.novelty import AppNovelty, Sight
 from groundwatch_collector.ragtrace import FAILED_EXECUTION, RagTrace
 from groundwatch_collector.rate_tables import InForce
@@ -108,6 +109,11 @@ class TrafficMetrics:
         )
         self._decided = counter("groundwatch_decided_traces", "Traces in the ledger.", "verdict", "reason")
         self._dead_letters = counter("groundwatch_dead_letters", "Records that can never be read.", "reason")
+        self._rejected_again = counter(
+            "groundwatch_replay_rejected_spans",
+            "Spans of the span log that were refused when it was read, those that the receiver refused included.",
+            "reason",
+        )
         self.late_spans = counter("groundwatch_late_spans", "Spans that came after their trace was decided.")
         self.duplicate_spans = counter("groundwatch_duplicate_spans", "Spans that were received again.")
         self._ignored_feedback = counter(
@@ -139,6 +145,7 @@ class TrafficMetrics:
 
         for series, values in (
             (self._late_feedback, LATE_RESULTS),
+            (self._rejected_again, Reason),
             (self._ignored_feedback, ("duplicate", "replaced")),
             (self._quarantined, ("subject", "app")),
             (self._risen, [stratum for stratum in STRATA if STRATA.index(stratum) > STRATA.index("feedback_neg")]),
@@ -232,6 +239,9 @@ class TrafficMetrics:
 
     def shed(self, traces: int) -> None:
         self._shed.labels("queue_full").inc(traces)
+
+    def rejected_again(self, reason: str, spans: int) -> None:
+        self._rejected_again.labels(reason).inc(spans)
 
     def dead_letter(self, reason: str) -> None:
         self._dead_letters.labels(reason).inc()

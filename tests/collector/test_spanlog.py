@@ -178,6 +178,20 @@ def test_a_position_beyond_the_end_is_an_error_until_the_log_skips_to_it(tmp_pat
 # Crash.
 
 
+def test_a_last_record_that_is_whole_and_damaged_is_kept_as_a_counted_loss(tmp_path):
+    with SpanLog(tmp_path) as log:
+        put(log, b"kept", b"acknowledged")
+        start, end = HEAD_BYTES + len(b"kept"), log.end_position
+    damage(last_file(tmp_path), -3)
+    for _ in range(2):
+        with SpanLog(tmp_path) as log:
+            assert (log.torn_bytes, log.end_position) == (0, end)
+            assert (bodies(log), log.damage) == ([b"kept"], {start: end - start})
+    with SpanLog(tmp_path) as log:
+        put(log, b"after")
+        assert (bodies(log), log.damage) == ([b"kept", b"after"], {start: end - start})
+
+
 def test_a_tail_torn_at_any_byte_is_cut_and_writing_goes_on(tmp_path):
     with SpanLog(tmp_path) as log:
         put(log, b"kept")

@@ -1,0 +1,105 @@
+"""A row that the database never takes stops nobody else; it is written down as lost, with the reason."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+
+from groundwatch import names
+from groundwatch_collector import ledger, refused, tables
+from groundwatch_collector.limits import Limits
+from groundwatch_collector.pipeline import Pipeline
+from groundwatch_collector.traffic_metrics import TrafficMetrics
+
+
+def refuse_a_second_row_of(world: Any, app: str) -> None:
+    with world.engine.begin() as connection:
+        connection.execute(text(f"CREATE UNIQUE INDEX one_{app} ON ledger (app) WHERE app = '{app}'"))
+
+
+def step_until_done(world: Any) -> int:
+    """Steps that were refused before one went through."""
+    for refusals in range(refused.TRIES + 1):
+        try:
+            world.pipeline.step(0)
+        except DBAPIError:
+            continue
+        return refusals
+    pytest.fail("it is refused for ever")
+
+
+def test_one_trace_is_given_up_and_all_others_are_decided(world, make):
+    refuse_a_second_row_of(world, "poison")
+    resource = {names.SERVICE_NAME: "poison", names.SERVICE_VERSION: "1.0"}
+    for number in range(1, 12):
+        world.send(*make.request(number, **({"resource": resource} if number in (3, 7) else {})))
+    world.feedback(trace_id=make.trace_id(5), name="thumbs", sentiment="negative", id="f1")
+    while world.log.end_position > world.pipeline._cursor:
+        world.pipeline.step(0)
+    world.time += 4
+    assert step_until_done(world) == refused.TRIES - 1
+    rows = world.ledger()
+    assert rows.keys() == {make.trace_id(number) for number in range(1, 12)}
+    given_up = [row for row in rows.values() if row.reason == refused.REASON]
+    assert [(row.trace_id, row.app, row.verdict) for row in given_up] == [
+        (make.trace_id(7), "unknown_service", "skipped")
+    ]
+    assert rows[make.trace_id(5)].stratum == "feedback_neg"
+    assert world.value("groundwatch_decided_traces_total", verdict="skipped", reason=refused.REASON) == 1
+    report = ledger.report(world.engine, world.log)
+    assert (report.received, dict(report.lost), report.adds_up) == (11, {refused.REASON: 1}, True)
+    assert report.skipped == {}
+    world.start()
+    world.settle(40)
+    assert world.ledger() == rows
+    assert world.pipeline.committed_position == world.log.end_position
+
+
+def test_feedback_that_is_refused_is_kept_aside(world, make):
+    with world.engine.begin() as connection:
+        connection.execute(text("CREATE UNIQUE INDEX one_label ON feedback (label) WHERE label = 'poison'"))
+    for number in (1, 2):
+        world.feedback(
+            trace_id=make.trace_id(number), name="rating", sentiment="neutral", label="poison", id=f"f{number}"
+        )
+    world.send(*make.request(3))
+    assert step_until_done(world) == refused.TRIES - 1
+    (letter,) = world.rows(tables.dead_letters)
+    assert (letter.reason, letter.body) == (refused.REASON, b"")
+    assert [row.feedback_id for row in world.rows(tables.feedback)] == ["f1"]
+    world.settle(4)
+    assert len(world.ledger()) == 1
+
+
+def test_what_is_about_no_row_is_waited_for():
+    assert refused.is_refusal(IntegrityError("insert", {}, Exception()))
+    assert refused.is_refusal(OverflowError())
+    assert not refused.is_refusal(OperationalError("insert", {}, Exception()))
+    assert not refused.is_refusal(OSError())
+
+
+def test_spans_that_lowered_limits_refuse_are_counted_when_the_log_is_read_again(world, make):
+    small = make.request(1)
+    large = dataclasses.replace(small[0], span_id="f" * 16, attributes={str(n): n for n in range(60)})
+    world.send(*small, large)
+    world.send(dataclasses.replace(large, trace_id=make.trace_id(2)))
+    world.registry = CollectorRegistry()
+    world.pipeline = Pipeline(
+        world.log,
+        world.engine,
+        world.config,
+        TrafficMetrics(world.registry),
+        salt=b"a salt for tests",
+        now=lambda: world.time,
+        limits=Limits(max_attributes_per_span=50),
+    )
+    world.settle(40)
+    assert world.value("groundwatch_replay_rejected_spans_total", reason="too_many_attributes") == 1
+    assert world.ledger().keys() == {make.trace_id(1)}
+    (letter,) = world.rows(tables.dead_letters)
+    assert letter.reason == "too_many_attributes"
