@@ -17,7 +17,7 @@ def command(arguments: argparse.Namespace) -> int:
     """Print the report; the rows come from a file in the documented schema."""
     try:
         judge = _judge(arguments)
-        print(calibration.run(arguments.data, arguments.json, judge, _progress))
+        print(calibration.run(arguments.data, arguments.json, judge, _progress, arguments.report))
     except (ConfigError, ValueError, OSError) as error:
         raise Misused(str(error)) from error
     return 0

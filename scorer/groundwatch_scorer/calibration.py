@@ -14,15 +14,18 @@ from typing import Any
 
 from groundwatch_collector.ragtrace import Document, Outcome, RagTrace
 
-from . import local_judge
+from . import calibration_report, local_judge
 from .calibration_metrics import (
     auroc,
     balanced_accuracy,
     binary,
     fit_logistic,
     interval,
+    kappa,
     reliability,
+    share_true,
 )
+from .calibration_probes import stability
 from .failures import claim_fails
 from .judgement import Assessment, Judge, Verdict
 from .text import is_cjk, sentences, tokens
@@ -30,6 +33,11 @@ from .text import is_cjk, sentences, tokens
 UNFAITHFUL_FROM = 0.5  # of the worst claim, for the balanced figures; alerts use failures.FAIL_FROM
 _TEMPLATED_REFUSALS = frozenset({"rgb_zh"})  # fixed sentences, in every half of that data: no measure of refusal
 _FEWEST_ROWS = 8  # of a source, for figures of its own
+_LENGTHS = (  # characters of the answer
+    ("under 100 characters", 0, 100),
+    ("100 to 299 characters", 100, 300),
+    ("300 characters and more", 300, 10**9),
+)
 _EN_ZH = ("en", "zh")
 
 Row = Mapping[str, Any]
@@ -149,9 +157,18 @@ def _faithfulness(cases: Iterable[_Case]) -> dict[str, Any]:
         if len(members) >= _FEWEST_ROWS
     }
     report["by_source"] = by_source
+    report["by_length"] = {
+        name: _faithfulness_of(part)
+        for name, least, below in _LENGTHS
+        if (part := [c for c in known if least <= len(c.row["answer"]) < below])
+    }
+    report["verdicts"] = {
+        "all": _verdicts(known),
+        **{x: _verdicts([c for c in known if c.row["lang"] == x]) for x in report["by_language"]},
+    }
     macro = [r["balanced_accuracy"] for r in by_source.values() if r["balanced_accuracy"] is not None]
     report["macro_balanced_accuracy"] = sum(macro) / len(macro) if macro else None
-    report["reliability"] = reliability([(c.unfaithful, c.worst or 0.0) for c in known])
+    report["reliability"] = reliability([(c.unfaithful, c.worst or 0.0) for c in known], [c.family for c in known])
     report["at_failure_threshold"] = binary([(c.unfaithful, _fails(c)) for c in known])
     report["abstention"] = _abstention(known)
     return report
@@ -169,6 +186,24 @@ def _faithfulness_of(cases: Sequence[_Case]) -> dict[str, Any]:
         "auroc": auroc(scored),
         "balanced_accuracy_95": interval([(t, s >= UNFAITHFUL_FROM) for t, s in scored], families, balanced_accuracy),
         "auroc_95": interval(scored, families, auroc),
+        "kappa_95": interval([(t, s >= UNFAITHFUL_FROM) for t, s in scored], families, kappa),
+    }
+
+
+def _verdicts(cases: Sequence[_Case]) -> dict[str, Any]:
+    """How often each verdict of a worst claim is right of the whole answer, which is all that most labels say."""
+    right: dict[str, list[tuple[bool, str]]] = defaultdict(list)
+    for case in cases:
+        verdict = max(case.reading.claims, key=lambda claim: claim.unsupported_probability).verdict
+        if verdict is not Verdict.UNCERTAIN:
+            right[verdict.value].append((case.unfaithful != (verdict is Verdict.SUPPORTED), case.family))
+    return {
+        verdict: {
+            "n": len(members),
+            "precision": share_true([truth for truth, _family in members]),
+            "precision_95": interval([t for t, _family in members], [f for _truth, f in members], share_true),
+        }
+        for verdict, members in sorted(right.items())
     }
 
 
@@ -394,13 +429,27 @@ _BACKGROUND_ABOUT = (
 # --- the command --------------------------------------------------------------------------------------------------
 
 
-def run(path: Path, as_json: bool, judge: Judge | None = None, progress: Progress | None = None) -> str:
-    """Measure *judge* (default: the local one) on the labelled file; the report as one JSON line or as text."""
+def run(
+    path: Path,
+    as_json: bool,
+    judge: Judge | None = None,
+    progress: Progress | None = None,
+    page: Path | None = None,
+) -> str:
+    """Measure *judge* (default: the local one) on the labelled file; the report as one JSON line or as text.
+
+    With *page* the report is also written there, and some cases are read again for it, which a model is paid for.
+    """
     rows = read_rows(path)
-    report = evaluate(rows, judge or local_judge.LocalJudge(), progress)
+    reader = judge or local_judge.LocalJudge()
+    report = evaluate(rows, reader, progress)
     report["data_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     if judge is None:
         report["leave_one_source_out"] = leave_one_source_out(rows) if _can_be_refitted(rows) else None
+    if page is not None:
+        labelled = [row for row in rows if row.get("faithful") is not None]
+        report["stability"] = stability([trace_of(row) for row in labelled], reader)
+        calibration_report.write(report, page)
     return json.dumps(report, ensure_ascii=False) if as_json else as_text(report)
 
 
@@ -444,6 +493,7 @@ def as_text(report: Mapping[str, Any]) -> str:
         f"  answer relevance: n {report['answer_relevance']['n']}, "
         f"AUROC {_number(report['answer_relevance']['auroc'])}",
         "",
+        calibration_report.sentence(report),
         f"latency ms: p50 {report['latency_ms']['p50']:.1f}, p95 {report['latency_ms']['p95']:.1f}",
     ]
     return "\n".join(lines)

@@ -43,6 +43,19 @@ def balanced_accuracy(pairs: Pairs) -> float | None:
     return (sum(bad) / len(bad) + sum(good) / len(good)) / 2 if bad and good else None
 
 
+def kappa(pairs: Pairs) -> float | None:
+    """Agreement of label and judge beyond chance (Cohen). None: nothing to compare."""
+    tp = sum(truth and said for truth, said in pairs)
+    fn = sum(truth and not said for truth, said in pairs)
+    fp = sum(not truth and said for truth, said in pairs)
+    return _kappa(tp, fn, fp, len(pairs) - tp - fn - fp)
+
+
+def share_true(values: Sequence[bool]) -> float | None:
+    """Share of *values* that hold. None: there are none."""
+    return _share(sum(values), len(values))
+
+
 def auroc(scored: Scored) -> float | None:
     """Chance that a bad case scores above a good one, ties counted half. None: one class is missing."""
     bad = sum(truth for truth, _score in scored)
@@ -61,17 +74,24 @@ def auroc(scored: Scored) -> float | None:
     return (ranks - bad * (bad + 1) / 2) / (bad * good)
 
 
-def reliability(scored: Scored) -> dict[str, Any]:
-    """Stated against observed probability in ten bins, with the expected calibration error and the Brier score."""
+def reliability(scored: Scored, families: Sequence[str] | None = None) -> dict[str, Any]:
+    """Stated against observed probability in ten bins, with the expected calibration error and the Brier score.
+
+    With *families*, one per case, every bin also has the interval of what was observed.
+    """
     bins: dict[int, list[tuple[bool, float]]] = defaultdict(list)
-    for truth, score in scored:
-        bins[min(_BINS - 1, int(score * _BINS))].append((truth, score))
-    table = [
+    groups: dict[int, list[str]] = defaultdict(list)
+    for (truth, score), family in zip(scored, families or [""] * len(scored), strict=True):
+        index = min(_BINS - 1, int(score * _BINS))
+        bins[index].append((truth, score))
+        groups[index].append(family)
+    table: list[dict[str, Any]] = [
         {
             "from": index / _BINS,
             "n": len(members),
             "stated": sum(score for _truth, score in members) / len(members),
             "observed": sum(truth for truth, _score in members) / len(members),
+            "observed_95": interval([truth for truth, _score in members], groups[index], share_true),
         }
         for index, members in sorted(bins.items())
     ]

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from groundwatch_collector.ragtrace import RagTrace
 from groundwatch_scorer import calibration, local_judge
 from groundwatch_scorer.calibration_metrics import auroc, binary, fit_logistic, interval, reliability
+from groundwatch_scorer.calibration_probes import stability
+from groundwatch_scorer.judgement import AnnotatorKind, Assessment, ClaimVerdict, Verdict
 from groundwatch_scorer.local_judge import LocalJudge
 
 
@@ -146,3 +149,58 @@ def test_the_shipped_word_counts_are_those_of_the_data(shared_data):
     made = calibration.background_counts(calibration.read_rows(shared_data / "judge_dev.jsonl.gz"))
     shipped = resources.files("groundwatch_scorer").joinpath("background_counts.json").read_text(encoding="utf-8")
     assert json.loads(shipped) == made
+
+
+def test_a_page_for_people_is_written_in_both_formats(tmp_path):
+    data = tmp_path / "own.jsonl"
+    data.write_text("\n".join(map(json.dumps, _own_rows())), encoding="utf-8")
+    for name in ("report.md", "report.html"):
+        calibration.run(data, as_json=True, page=tmp_path / name)
+    page = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "| all | 2 | 0.500 | 1.000 |" in page
+    assert "| en | CONTRADICTED | 1 | 1.000 |" in page
+    assert "| under 100 characters | 2 |" in page
+    assert "| passages reversed | 0 of 2 |" in page
+    assert "flags 100% of the bad answers and 0% of the good ones" in page
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert html.count("<h2>") == page.count("\n## ")
+
+
+def test_a_page_shows_data_as_text(tmp_path):
+    data = tmp_path / "own.jsonl"
+    rows = [{**row, "source": "<b>|x", "id": f"{i}"} for i, row in enumerate(_own_rows() * 5)]
+    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    for name in ("report.md", "report.html"):
+        calibration.run(data, as_json=True, page=tmp_path / name)
+    assert "&lt;b&gt;|x" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<b>\\|x" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+class _Wavering:
+    """Says something else of every second reading."""
+
+    identifier = "wavering"
+
+    def __init__(self) -> None:
+        self.readings = 0
+
+    def assess(self, trace: RagTrace) -> Assessment:
+        self.readings += 1
+        probability = 0.9 if self.readings % 2 else 0.2
+        verdict = Verdict.NOT_MENTIONED if self.readings % 2 else Verdict.SUPPORTED
+        claim = ClaimVerdict("x", 0, 1, verdict, probability)
+        return Assessment(self.identifier, AnnotatorKind.CODE, claims=(claim,))
+
+
+def test_a_judge_that_wavers_is_seen_to():
+    trace = calibration.trace_of(_own_rows()[0])
+    found = stability([trace], _Wavering())
+    assert found["flagged"] == 1
+    assert found["largest_spread"] == pytest.approx(0.7)
+    assert found["moved"]["passages_reversed"] == 1
+
+
+def test_the_local_judge_reads_the_same_again():
+    found = stability([calibration.trace_of(row) for row in _own_rows()], LocalJudge())
+    assert (found["cases"], found["flagged"], found["largest_spread"]) == (4, 0, 0.0)
+    assert found["moved"] == {"passages_reversed": 0, "unrelated_passage_added": 0, "blank_lines_added": 0}
