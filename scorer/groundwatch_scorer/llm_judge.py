@@ -13,6 +13,7 @@ import openai
 
 from groundwatch_collector.ragtrace import COMPLETED, Document, RagTrace
 from groundwatch_scorer import llm_reply, refusal
+from groundwatch_scorer.citation_marks import with_plain_marks
 from groundwatch_scorer.judgement import (
     AnnotatorKind,
     Answerability,
@@ -178,7 +179,7 @@ class LlmJudge:
         known = trace.context == ()
         verdict, reason = (Verdict.NOT_MENTIONED, "no_context") if known else (Verdict.UNCERTAIN, "context_unknown")
         return self._assessment(
-            claims=() if refused is Refusal.FULL else _alike(answer, verdict, reason),
+            claims=() if refused is Refusal.FULL else _alike(trace, verdict, reason),
             refusal=refused,
             answerability=Answerability.NONE if known else None,
             flags=(reason,),
@@ -252,8 +253,11 @@ class _Call:
             self.cost_usd = (self.cost_usd or 0.0) + cost_usd
 
 
-def _alike(answer: str, verdict: Verdict, reason: str) -> tuple[ClaimVerdict, ...]:
-    spans = [s for s in sentences(answer) if is_claim(answer[s.start : s.end], s)]
+def _alike(trace: RagTrace, verdict: Verdict, reason: str) -> tuple[ClaimVerdict, ...]:
+    """The same verdict for every claim of the answer; a citation mark of whatever form is no claim."""
+    answer = trace.answer or ""
+    plain = with_plain_marks(answer, trace)
+    spans = [s for s in sentences(plain) if is_claim(plain[s.start : s.end], s)]
     probability = _UNSUPPORTED_PROBABILITY[verdict]
     return tuple(ClaimVerdict(answer[s.start : s.end], s.start, s.end, verdict, probability, reason) for s in spans)
 
@@ -327,8 +331,7 @@ class _Reading:
         if not self.request.answer_cut:
             return ()
         read_to = max(line.end for line in self.request.lines)
-        answer = self.trace.answer or ""
-        return tuple(c for c in _alike(answer, Verdict.UNCERTAIN, "not_sent") if c.start >= read_to)
+        return tuple(c for c in _alike(self.trace, Verdict.UNCERTAIN, "not_sent") if c.start >= read_to)
 
     def _line(self, line: Line, claims: Sequence[Mapping[str, Any]]) -> ClaimVerdict | None:
         """One verdict a sentence: the worst of its claims, so that splitting cannot thin a failure out."""

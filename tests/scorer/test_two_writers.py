@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from queue_rows import queue_row
 from sqlalchemy import Engine, insert, select
 
-from groundwatch_collector.ragtrace import Outcome, RagTrace, to_json
 from groundwatch_collector.storage import add_to_tally, insert_ignore
 from groundwatch_collector.tables import sampled_traces, traffic_tally
 from groundwatch_scorer import queue
@@ -36,21 +36,7 @@ def together() -> Callable[[Callable[[int], object]], list[object]]:
 
 
 def row_of(number: int) -> dict[str, object]:
-    trace = RagTrace(f"t{number:03}", "shop", "v1", T0, 0.5, Outcome.ANSWERED, "recorded", answer="yes")
-    return {
-        "trace_id": trace.trace_id,
-        "family": "fast",
-        "payload": to_json(trace),
-        "app": "shop",
-        "version": "v1",
-        "started_at": T0,
-        "stratum": "normal_b0",
-        "inclusion_probability": 0.5,
-        "reason": "hash",
-        "epoch": "e1",
-        "state": "waiting",
-        "queued_at": T0 + number,
-    }
+    return queue_row(f"t{number:03}", "yes", T0, queued_at=T0 + number)
 
 
 def test_each_trace_is_claimed_by_one_worker(engine: Engine, together) -> None:

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client import CollectorRegistry
-from sqlalchemy import Engine, insert, select
+from queue_rows import put_in_queue
+from sqlalchemy import Engine, select
 from sqlalchemy.exc import DBAPIError
 
-from groundwatch_collector.ragtrace import Outcome, RagTrace, to_json
+from groundwatch_collector.ragtrace import RagTrace
 from groundwatch_collector.storage import metadata
-from groundwatch_collector.tables import sampled_traces
 from groundwatch_scorer import judgement_store, queue
 from groundwatch_scorer.judgement import AnnotatorKind, Assessment, Criterion, Judge, Judgement
 from groundwatch_scorer.scorer_metrics import ScorerMetrics
@@ -68,24 +68,7 @@ def judgements(trace: RagTrace, assessment: Assessment, judged_at: float) -> lis
 
 
 def put(engine: Engine, *answers: str) -> None:
-    with engine.begin() as connection:
-        for index, answer in enumerate(answers):
-            trace = RagTrace(f"t{index}", "shop", "v1", T0, 0.5, Outcome.ANSWERED, "recorded", answer=answer)
-            row = {
-                "trace_id": trace.trace_id,
-                "family": "fast",
-                "payload": to_json(trace),
-                "app": "shop",
-                "version": "v1",
-                "started_at": T0,
-                "stratum": "normal_b0",
-                "inclusion_probability": 0.5,
-                "reason": "hash",
-                "epoch": "e1",
-                "state": "waiting",
-                "queued_at": T0 + index,
-            }
-            connection.execute(insert(sampled_traces), [row])
+    put_in_queue(engine, T0, *answers)
 
 
 class Clock:
