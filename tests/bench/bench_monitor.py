@@ -4,7 +4,8 @@
     python tests/bench/bench_monitor.py --only speed --profile pipeline.prof
 
 speed: traces a second until they are decided, CPU by part, latency of acknowledgements. memory: what an undecided
-trace holds. ledger: bytes on disk of one decided trace. scrape: how long /metrics takes at 2,000 series.
+trace holds. flat: memory of the process over --minutes of load. ledger: bytes on disk of one decided trace. scrape:
+how long /metrics takes at 2,000 series.
 """
 
 from __future__ import annotations
@@ -183,6 +184,15 @@ class Monitor:
         answer: dict[str, float] = self._control.recv()
         return answer
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
+    def kill(self) -> None:
+        """As a crash would."""
+        self._process.kill()
+        self._process.join()
+
     def close(self) -> None:
         self._control.send(False)
         self._process.join()
@@ -211,7 +221,9 @@ async def one_sender(port: int, body: bytes, left: list[int]) -> list[float]:
         answer = await streams[0].readuntil(b"\r\n\r\n")
         if not answer.startswith(b"HTTP/1.1 200"):
             raise SystemExit(f"the collector answered {answer[:60]!r}")
-        taken.append(time.perf_counter() - started)  # the body of an OTLP success is empty
+        length = answer.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
+        await streams[0].readexactly(int(length))
+        taken.append(time.perf_counter() - started)
     streams[1].close()
     return taken
 
@@ -295,6 +307,26 @@ def memory(arguments: argparse.Namespace) -> dict[str, Any]:
         "ratio_to_body": round(per_trace / len(body), 2),
         "accounted_bytes_per_trace": round((after["pending_bytes"] - before["pending_bytes"]) / count),
     }
+
+
+def flat(arguments: argparse.Namespace) -> dict[str, Any]:
+    """A steady load, with traces under way all the time; memory once in a tenth of the run."""
+    body, seen, sent = one_trace(), [], 0
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as folder:
+        monitor = Monitor(folder, DecideConfig(grace_seconds=GRACE_SECONDS))
+        try:
+            asyncio.run(send_many(monitor.port, body, 8, 2000))  # caches are full, the allocator has its arenas
+            for _ in range(10):
+                until = time.monotonic() + arguments.minutes * 6
+                while time.monotonic() < until:
+                    second = time.monotonic() + 1
+                    asyncio.run(send_many(monitor.port, body, 8, arguments.rate))
+                    sent += arguments.rate
+                    time.sleep(max(0.0, second - time.monotonic()))
+                seen.append(round(monitor.ask()["rss"] / 2**20, 1))
+        finally:
+            monitor.close()
+    return {"what": "flat", "minutes": arguments.minutes, "traces": sent, "body_bytes": len(body), "rss_mb": seen}
 
 
 def settled(monitor: Monitor, pending: int) -> dict[str, float]:
@@ -405,14 +437,16 @@ def milliseconds(registry: CollectorRegistry) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("speed", "memory", "ledger", "scrape"))
+    parser.add_argument("--only", choices=("speed", "memory", "flat", "ledger", "scrape"))
     parser.add_argument("--traces", type=int, default=10_000)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3, help="the median round is printed")
+    parser.add_argument("--minutes", type=float, default=1.0, help="of flat")
+    parser.add_argument("--rate", type=int, default=100, help="traces a second of flat")
     parser.add_argument("--profile", default="", help="write a cProfile of the pipeline's thread here")
     parser.add_argument("--directory", help="where the data lies; default: a temporary folder")
     arguments = parser.parse_args()
-    parts = {"speed": speed, "memory": memory, "ledger": ledger_bytes, "scrape": scrape}
+    parts = {"speed": speed, "memory": memory, "flat": flat, "ledger": ledger_bytes, "scrape": scrape}
     for name, measure in parts.items():
         if arguments.only in (None, name):
             print(json.dumps(measure(arguments)), flush=True)
