@@ -1,4 +1,4 @@
-"""`groundwatch export`: the confirmed, redacted candidates as JSON lines."""
+"""`groundwatch export`: the confirmed, redacted candidates in our format or another tool's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.settings import load
 from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.desk import Refused
-from groundwatch_review.export import ExportReport, export_jsonl
+from groundwatch_review.export import ExportReport, export
 
 
 def command(arguments: argparse.Namespace) -> int:
@@ -23,22 +23,30 @@ def command(arguments: argparse.Namespace) -> int:
         settings = load(arguments.config, data_directory=arguments.data_dir)
         if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
             raise ConfigError(f"{settings.server.data_directory}: no database here; give --data-dir")
-        report = _export(settings.server.url, arguments.file, settings.candidates)
+        report = _export(settings.server.url, arguments, settings.candidates)
     except (ConfigError, Refused) as error:
         raise Misused(str(error)) from error
     emit(dataclasses.asdict(report), arguments.json, lambda: _text(report, arguments.file))
     return 0
 
 
-def _export(url: str, path: Path, policy: CandidatePolicy) -> ExportReport:
+def _export(url: str, arguments: argparse.Namespace, policy: CandidatePolicy) -> ExportReport:
     engine = open_engine(url)
     try:
         migrations.upgrade(engine)
-        return export_jsonl(engine, path, time.time(), policy=policy)
+        return export(
+            engine,
+            arguments.file,
+            time.time(),
+            layout=arguments.format,
+            holdout=arguments.holdout,
+            policy=policy,
+        )
     finally:
         engine.dispose()
 
 
 def _text(report: ExportReport, path: Path) -> str:
     held = ", ".join(f"{count} {reason}" for reason, count in sorted(report.held.items())) or "none"
-    return f"{report.written} candidates written to {path}; held back: {held}"
+    hidden = f", {report.holdout_written} of the hold-out set beside it" if report.holdout_written else ""
+    return f"{report.written} candidates written to {path}{hidden}; held back: {held}"

@@ -1,4 +1,4 @@
-"""Write what people have read and released to JSON lines. Everything that stays behind is counted by reason."""
+"""Write what people have read and released to a file. Everything that stays behind is counted by reason."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from groundwatch_collector.storage import reader
 from groundwatch_review import candidates as store
 from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.desk import Refused
+from groundwatch_review.formats import FORMATS, render
 from groundwatch_review.redaction import redact_candidate
 from groundwatch_review.schema import problems
 from groundwatch_review.tables import candidates, reviews
 
+OWN: Final = "jsonl"
 EXPORTER_VERSION: Final = "groundwatch-jsonl-1"
 
 HELD: Final = (
@@ -57,20 +59,25 @@ class _Ready:
     document: dict[str, Any]
 
 
-def export_jsonl(
+def export(
     engine: Engine,
     path: Path,
     now: float,
     *,
+    layout: str = OWN,
     holdout: Path | None = None,
     policy: CandidatePolicy | None = None,
 ) -> ExportReport:
     """Write every releasable DEV candidate to *path*, and HOLDOUT ones to *holdout* (held when it is None).
 
+    *layout* is :data:`OWN` or a name of :data:`groundwatch_review.formats.FORMATS`.
+
     Each file appears whole or not at all, with ``<name>.manifest.json`` beside it. The same candidates give the same
     bytes. *policy* fills in consent and licence where they were not known. Raises :class:`Refused` for a path that is
     no plain file name in an existing folder.
     """
+    if layout not in (OWN, *FORMATS):
+        raise Refused(f"format {layout[:40]!r} is not known; accepted: {', '.join((OWN, *FORMATS))}")
     targets = [_checked(target) for target in (path, holdout) if target is not None]
     held: Counter[str] = Counter()
     ready = _one_per_family(_releasable(engine, now, policy, held), held)
@@ -78,7 +85,7 @@ def export_jsonl(
     held["holdout"] += len(parts["HOLDOUT"]) if holdout is None else 0
     written = [*zip(targets, (parts["DEV"], parts["HOLDOUT"]), strict=False)]
     for target, items in written:
-        _write_with_manifest(target, items)
+        _write_with_manifest(target, items, layout)
     _mark_exported(engine, [item.candidate_id for _target, items in written for item in items], now)
     return ExportReport(
         written=len(parts["DEV"]),
@@ -86,6 +93,11 @@ def export_jsonl(
         holdout_written=len(parts["HOLDOUT"]) if holdout is not None else 0,
         files=tuple(str(target) for target in targets),
     )
+
+
+def export_jsonl(engine: Engine, path: Path, now: float, **options: Any) -> ExportReport:
+    """:func:`export` in our own format, whose lines are the whole candidates."""
+    return export(engine, path, now, layout=OWN, **options)
 
 
 # What may leave
@@ -169,11 +181,19 @@ def canonical(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _write_with_manifest(target: Path, items: list[_Ready]) -> None:
-    body = "".join(_line(item.document) + "\n" for item in items).encode()
+def _body(items: list[_Ready], layout: str) -> tuple[bytes, Mapping[str, int]]:
+    if layout == OWN:
+        return "".join(_line(item.document) + "\n" for item in items).encode(), {}
+    text, inert = render(layout, [item.document for item in items])
+    return text.encode(), inert
+
+
+def _write_with_manifest(target: Path, items: list[_Ready], layout: str) -> None:
+    body, inert = _body(items, layout)
     manifest = {
         "file": target.name,
-        "format": "urn:groundwatch:regression-candidate:1",
+        "format": "urn:groundwatch:regression-candidate:1" if layout == OWN else layout,
+        **({"made_inert": dict(sorted(inert.items()))} if layout != OWN else {}),
         "exporter_version": EXPORTER_VERSION,
         "lines": len(items),
         "bytes": len(body),
