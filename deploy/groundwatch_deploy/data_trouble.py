@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from groundwatch_collector.spanlog import LogError
 from groundwatch_deploy.cli import Failed
 from groundwatch_deploy.config import ServerConfig
+from groundwatch_deploy.migrations import NewerSchema
 
 _ADVICE = {
     "locked": "another process holds it; stop that one, or wait",
@@ -27,6 +28,8 @@ def explained(server: ServerConfig) -> Iterator[None]:
         yield
     except LogError as error:
         raise Failed(f"{server.data_directory / 'spanlog'}: {error}") from error
+    except NewerSchema as error:
+        raise Failed(str(error)) from error
     except DBAPIError as error:
         # The driver's words, not the statement: its parameters may be text of a trace.
         cause = str(error.orig).strip()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from groundwatch_collector.storage import metadata
 from groundwatch_deploy import migrations
@@ -58,3 +60,18 @@ def test_a_migration_that_fails_leaves_nothing_half_done(empty_engine):
         raise RuntimeError("halfway")
     migrations.upgrade(empty_engine)
     assert differences(empty_engine) == []
+
+
+def test_processes_that_start_together_migrate_once(empty_engine):
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(migrations.upgrade, empty_engine) for _ in range(4)]:
+            done.result()
+    assert differences(empty_engine) == []
+
+
+def test_a_database_of_a_later_version_is_refused_by_name(empty_engine):
+    migrations.upgrade(empty_engine)
+    with empty_engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(migrations.NewerSchema, match="revision 9999"):
+        migrations.upgrade(empty_engine)

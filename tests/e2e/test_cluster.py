@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+from functools import partial
 
 import httpx
 import kafka_broker
@@ -28,7 +29,9 @@ class Traffic(threading.Thread):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(daemon=True)
-        self.cluster, self.acknowledged, self.wrong = cluster, set(), set()
+        self.cluster = cluster
+        self.acknowledged: set[str] = set()
+        self.wrong: set[str] = set()
         self.halt = threading.Event()
         self._draw = random.Random(3)
 
@@ -68,11 +71,11 @@ def test_a_member_of_each_kind_dies_and_nothing_is_lost_or_counted_twice(broker,
         traffic.start()
         for victim in ("collector-1", "scorer-1", "console"):
             sent = len(traffic.acknowledged)
-            until(lambda sent=sent: len(traffic.acknowledged) >= sent + 60, "traffic goes on")
+            until(partial(_has_sent, traffic, sent + 60), "traffic goes on")
             cluster.kill(victim)
             cluster.start(victim)
         sent = len(traffic.acknowledged)
-        until(lambda: len(traffic.acknowledged) >= sent + 60, "traffic goes on after the last death")
+        until(partial(_has_sent, traffic, sent + 60), "traffic goes on after the last death")
         traffic.halt.set()
         traffic.join()
 
@@ -81,10 +84,15 @@ def test_a_member_of_each_kind_dies_and_nothing_is_lost_or_counted_twice(broker,
         until(lambda: _judged(engine) == len(traffic.acknowledged), "every trace is judged, whoever had claimed it")
 
         found = estimate(sums(engine, app="torture", criterion=Criterion.ANY_FAILURE, judge=IDENTIFIER))
+        assert found is not None
         assert found.judged == len(traffic.acknowledged)
         assert found.rate == pytest.approx(len(traffic.wrong) / len(traffic.acknowledged))
         _console_and_prometheus_say_the_same(cluster, prometheus, traffic)
     engine.dispose()
+
+
+def _has_sent(traffic: Traffic, count: int) -> bool:
+    return len(traffic.acknowledged) >= count
 
 
 def _judged(engine) -> int:

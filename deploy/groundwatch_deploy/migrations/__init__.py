@@ -6,7 +6,9 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine
+from alembic.script.revision import ResolutionError
+from alembic.util import CommandError
+from sqlalchemy import Connection, Engine, text
 
 from groundwatch_alerts import alert_tables
 from groundwatch_collector import settling_tables
@@ -18,7 +20,13 @@ from groundwatch_scorer import tables as scorer_tables
 TABLES = (collector_tables, settling_tables, scorer_tables, alert_tables, review_tables)
 """Importing these modules registers every table in ``metadata``."""
 
-__all__ = ["configuration", "metadata", "upgrade"]
+_LOCK = 0x67726F756E64  # "ground": of the advisory lock, the same in every process
+
+__all__ = ["NewerSchema", "configuration", "metadata", "upgrade"]
+
+
+class NewerSchema(Exception):
+    """The database is of a later version than this program."""
 
 
 def configuration(connection: Connection) -> Config:
@@ -30,6 +38,19 @@ def configuration(connection: Connection) -> Config:
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Create or migrate the schema in one transaction."""
+    """Create or migrate the schema in one transaction; of processes that start together, one does it.
+
+    Raises :class:`NewerSchema` for a database that a later version has migrated.
+    """
     with engine.begin() as connection:
-        command.upgrade(configuration(connection), revision)
+        if connection.dialect.name == "postgresql":  # SQLite's own lock does as much
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        try:
+            command.upgrade(configuration(connection), revision)
+        except CommandError as error:
+            if isinstance(error.__cause__, ResolutionError):
+                raise NewerSchema(
+                    f"the database was migrated by a later version (revision {error.__cause__.argument}); "
+                    "run that version, or restore the backup from before the upgrade"
+                ) from error
+            raise
