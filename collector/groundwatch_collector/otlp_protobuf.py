@@ -8,6 +8,7 @@ span held as a message tree.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from sys import intern
 from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError
@@ -142,7 +143,7 @@ def _span(raw: SpanMessage | memoryview, origin: Origin, intake: Intake) -> Span
     intake.begin(origin.flags)
     message = _message(raw, intake.limits)
     parent, status, state = message.parent_span_id, message.status, message.trace_state
-    trace_id, span_id = message.trace_id.hex(), message.span_id.hex()
+    trace_id, span_id = intern(message.trace_id.hex()), message.span_id.hex()  # one text for all spans of a trace
     parent_id = "" if parent in (b"", _NO_PARENT) else parent.hex()
     intake.check_ids(trace_id, span_id, parent_id)
     events, links, said = message.events, message.links, status.message
@@ -150,7 +151,7 @@ def _span(raw: SpanMessage | memoryview, origin: Origin, intake: Intake) -> Span
         trace_id=trace_id,
         span_id=span_id,
         parent_id=parent_id,
-        name=intake.text(message.name),
+        name=intern(intake.text(message.name)),
         kind=message.kind,
         start_unix_nano=message.start_time_unix_nano,
         end_unix_nano=message.end_time_unix_nano,
@@ -187,7 +188,7 @@ def _attributes(pairs: Sequence[KeyValue], intake: Intake, depth: int = 0) -> At
     most = intake.limits.max_string_chars
     attributes: dict[str, AttributeValue] = {}
     for pair in pairs:  # the hot loop of the collector: no calls for a usual key and a usual text
-        key, value = pair.key, pair.value
+        key, value = intern(pair.key), pair.value  # a few keys, in every span
         if "\x00" in key or len(key) > most:
             key = intake.text(key)
         string = value.string_value  # asked first: nine of ten values are text, and WhichOneof is dear
