@@ -27,7 +27,8 @@ from .calibration_metrics import (
 )
 from .calibration_probes import stability
 from .failures import claim_fails
-from .judgement import Assessment, Judge, Verdict
+from .judgement import Answerability, Assessment, Judge, Refusal, Verdict
+from .measures import refusal_confusion
 from .text import is_cjk, sentences, tokens
 
 UNFAITHFUL_FROM = 0.5  # of the worst claim, for the balanced figures; alerts use failures.FAIL_FROM
@@ -84,7 +85,7 @@ def trace_of(row: Row) -> RagTrace:
         version="",
         started_at=0.0,
         duration_seconds=0.0,
-        outcome=Outcome.ANSWERED,
+        outcome=Outcome(row.get("outcome") or Outcome.ANSWERED),
         outcome_source="recorded",
         query=row.get("question"),
         context=tuple(Document(f"c{i}", i, text=text) for i, text in enumerate(row["contexts"], start=1)),
@@ -133,6 +134,7 @@ def evaluate(rows: Sequence[Row], judge: Judge, progress: Progress | None = None
         "claims": _claims(cases),
         "refusal": _refusal(cases),
         "answerability": _answerability(cases),
+        "refusal_confusion": _refusal_confusion(cases),
         "context_relevance": _context_relevance(cases),
         "answer_relevance": _answer_relevance(cases),
         "copies": _copies(rows, judge),
@@ -293,12 +295,23 @@ def _refusal_of(cases: Sequence[_Case]) -> dict[str, Any]:
             **binary(pairs),
             "balanced_accuracy_95": interval(pairs, [c.family for c in clear], balanced_accuracy),
         },
+        "f1_by_label": _f1_by_label([(c.row["refusal"], c.reading.refusal.value) for c in cases]),
         "any_against_none": binary([(c.row["refusal"] != "none", c.reading.refusal.value != "none") for c in cases]),
     }
 
 
-def _answerability(cases: Iterable[_Case]) -> dict[str, Any]:
-    labelled = [c for c in cases if c.row.get("answerable") in ("FULL", "NONE") and c.row["contexts"]]
+def _f1_by_label(pairs: Sequence[tuple[str, str]]) -> dict[str, float | None]:
+    """F1 of every label in turn against all others; None where it neither occurs nor is said."""
+    return {
+        label: binary([(truth == label, said == label) for truth, said in pairs])["f1"]
+        for label in sorted({label for pair in pairs for label in pair})
+    }
+
+
+def _answerability(cases: Sequence[_Case]) -> dict[str, Any]:
+    read = [c for c in cases if c.row.get("answerable") and c.row["contexts"] and c.reading.answerability]
+    three = [(str(c.row["answerable"]), str(c.reading.answerability)) for c in read]
+    labelled = [c for c in read if c.row["answerable"] in ("FULL", "NONE")]
     pairs = [(c.row["answerable"] == "FULL", c.reading.answerability == "FULL") for c in labelled]
     best = [
         (c.row["answerable"] == "FULL", max((r or 0.0 for r in c.reading.context_relevance), default=0.0))
@@ -306,6 +319,10 @@ def _answerability(cases: Iterable[_Case]) -> dict[str, Any]:
     ]
     return {
         "full_against_none": binary(pairs),
+        "f1_by_label": _f1_by_label(three),
+        "f1_by_label_and_language": {
+            x: _f1_by_label([p for p, c in zip(three, read, strict=True) if c.row["lang"] == x]) for x in _EN_ZH
+        },
         "auroc": auroc(best),
         "balanced_accuracy_95": interval(pairs, [c.family for c in labelled], balanced_accuracy),
         "by_source": {
@@ -313,6 +330,23 @@ def _answerability(cases: Iterable[_Case]) -> dict[str, Any]:
             for source in sorted({c.source for c in labelled})
         },
     }
+
+
+def _refusal_confusion(cases: Iterable[_Case]) -> dict[str, Any]:
+    """What texts do on questions that are labelled answerable or not: as read, and by the labels alone."""
+    known = [c for c in cases if c.row.get("answerable") and c.row["contexts"] and c.row["answer"]]
+    labelled = [c for c in known if c.row.get("refusal")]
+    truth = [(_outcome(c), Refusal(c.row["refusal"]), Answerability(c.row["answerable"])) for c in labelled]
+    return {
+        "as_read": refusal_confusion(
+            (_outcome(c), c.reading.refusal, Answerability(c.row["answerable"])) for c in known
+        ),
+        "by_label": refusal_confusion(truth),
+    }
+
+
+def _outcome(case: _Case) -> Outcome:
+    return Outcome(case.row.get("outcome") or Outcome.UNKNOWN)
 
 
 def _context_relevance(cases: Iterable[_Case]) -> dict[str, Any]:

@@ -23,8 +23,7 @@ from .judgement import (
     Refusal,
     Verdict,
 )
-
-RELEVANT_FROM = 0.4  # relevance of a passage or an answer that still is about the question
+from .measures import RELEVANT_FROM, context_precision, refusal_case
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +167,8 @@ def detail(assessment: Assessment, finding: FaultFinding | None, reasons: Sequen
         "candidates_answerability": assessment.candidates_answerability,
         "answer_relevance": assessment.answer_relevance,
         "context_relevance": list(assessment.context_relevance),
+        "context_precision": context_precision(assessment),
+        "refusal_case": refusal_case(assessment.refusal, assessment.answerability).value,
         "candidate_relevance": list(assessment.candidate_relevance),
         "citations": [asdict(citation) for citation in assessment.citations],
         "fault": None if finding is None else asdict(finding),

@@ -11,6 +11,7 @@ from groundwatch_review.gate.items import Anchor, Item
 from groundwatch_review.gate.replies import BadReply, Passage, Reply, read_reply
 from groundwatch_review.gate.scores import LAYER_OF, Scorer
 from groundwatch_scorer.local_judge import LocalJudge
+from groundwatch_scorer.measures import average_precision
 
 RETENTION = "Deleted files are kept in the trash for 30 days."
 QUOTA = "The Free edition has 15 GB of storage."
@@ -40,8 +41,8 @@ def scores(item, reply, k=3):
 
 
 def test_average_precision_of_one_zero_one_zero_is_five_sixths():
-    assert ranking.average_precision([True, False, True, False]) == pytest.approx(0.8333, abs=1e-4)
-    assert ranking.average_precision([False, False]) == 0.0
+    assert average_precision([True, False, True, False]) == pytest.approx(0.8333, abs=1e-4)
+    assert average_precision([False, False]) == 0.0
 
 
 def test_three_copies_of_one_page_are_one_piece_of_evidence():

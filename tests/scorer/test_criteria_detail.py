@@ -53,6 +53,8 @@ def test_detail_has_the_documented_keys():
         "answer_relevance",
         "context_relevance",
         "candidate_relevance",
+        "context_precision",
+        "refusal_case",
         "citations",
         "fault",
         "reasons",

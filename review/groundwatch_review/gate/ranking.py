@@ -77,13 +77,3 @@ def precision_at_k(found: Brought, k: int) -> float | None:
         return None
     shown = found.relevant[:k]
     return sum(shown) / len(shown) if shown else 0.0
-
-
-def average_precision(relevant: Sequence[bool]) -> float:
-    """Mean of precision at each relevant rank, over the relevant passages that are there: 1,0,1,0 gives 0.833."""
-    hits = 0
-    total = 0.0
-    for rank, is_relevant in enumerate(relevant, start=1):
-        hits += is_relevant
-        total += hits / rank if is_relevant else 0.0
-    return total / hits if hits else 0.0

@@ -11,6 +11,7 @@ from groundwatch_review.gate import ranking
 from groundwatch_review.gate.items import Item
 from groundwatch_review.gate.replies import Passage, Reply
 from groundwatch_scorer.judgement import Assessment, Judge, Refusal, Verdict
+from groundwatch_scorer.measures import average_precision
 from groundwatch_scorer.text import sentences
 
 Scores = Mapping[str, float | None]
@@ -74,7 +75,7 @@ class Scorer:
     def _context(self, item: Item, reply: Reply) -> dict[str, float | None]:
         found = _brought(item, reply.context)
         return {
-            "context_precision": None if found is None else ranking.average_precision(found.relevant),
+            "context_precision": None if found is None else average_precision(found.relevant),
             "context_recall": self._context_recall(item, reply),
         }
 
