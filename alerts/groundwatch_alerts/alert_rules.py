@@ -17,8 +17,8 @@ MIN_JUDGED_SHARE = 0.98
 _APP = "{{ $labels.app }}"
 _SHARE = "{{ $value | humanizePercentage }}"
 _Z_SHARE = 4.0  # two shares that differ by chance: about once in thirty years of hourly looks
-_PAIRS = ((LARGEST_BURN, "1h", "5m"), (6.0, "6h", "30m"))
-_SLOW_PAIR = (3.0, "1d", "2h")
+PAIRS = ((LARGEST_BURN, "1h", "5m"), (6.0, "6h", "30m"))
+SLOW_PAIR = (3.0, "1d", "2h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +215,8 @@ def _burns(item: Objective, apps: str, config: AlertsConfig) -> list[Alert]:
         )
 
     return [
-        alert("RagExecutionBudgetBurn", "\nor\n".join(pair(*one) for one in _PAIRS), "6 to 14 times"),
-        alert("RagExecutionBudgetBurnSlow", pair(*_SLOW_PAIR), "3 times"),
+        alert("RagExecutionBudgetBurn", "\nor\n".join(pair(*one) for one in PAIRS), "6 to 14 times"),
+        alert("RagExecutionBudgetBurnSlow", pair(*SLOW_PAIR), "3 times"),
     ]
 
 

@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         _export,
         _compare,
         _gate,
+        _size,
     ):
         add(commands)
     return parser
@@ -186,6 +187,10 @@ def _rules(commands: Any) -> None:
     render.add_argument("--out", type=Path, metavar="DIR", help="folder to write into (default: stdout)")
     check = _command(actions, "check", "rules_command.check", "check the rules; exit 1 when something is wrong")
     _with_config(check)
+    text = "how often each alert would have fired on what the database holds"
+    preview = _command(actions, "preview", "rules_command.preview", text)
+    _with_server_options(preview)
+    preview.add_argument("--days", type=float, default=28.0, metavar="N", help="days to look at (default 28)")
 
 
 def _key(commands: Any) -> None:
@@ -258,6 +263,16 @@ def _gate(commands: Any) -> None:
     command.add_argument("--parallel", type=_at_least_one, default=4, metavar="N", help="questions at a time")
     command.add_argument("--judge", choices=("local", "llm"), default="local")
     command.add_argument("--config", type=Path, metavar="FILE", help="groundwatch.toml with [judge] for --judge llm")
+
+
+def _size(commands: Any) -> None:
+    command = _command(commands, "size", "sizing.command", "how big a deployment must be, from measured costs")
+    command.add_argument("--traces-per-second", type=float, required=True, metavar="N")
+    command.add_argument("--trace-kb", type=float, default=27.0, metavar="KB", help="of one trace (default 27)")
+    command.add_argument("--judged-per-day", type=float, default=1_000.0, metavar="N", help="default 1000")
+    command.add_argument("--usd-per-judged-trace", type=float, default=0.0, metavar="USD", help="of an LLM judge")
+    command.add_argument("--log-days", type=float, default=7.0, metavar="DAYS", help="of raw traces (default 7)")
+    command.add_argument("--ledger-days", type=float, default=30.0, metavar="DAYS", help="of the ledger (default 30)")
 
 
 def _counts(text: str) -> tuple[int, ...]:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import shutil
 import subprocess
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from groundwatch_alerts import preview as past
+from groundwatch_alerts import tallies
 from groundwatch_alerts.alertmanager import CONFIG_FILE, alertmanager_files
 from groundwatch_alerts.rule_files import problems
 from groundwatch_alerts.rule_set import alert_groups, recording_groups, rule_files
+from groundwatch_collector.storage import open_engine
 from groundwatch_deploy.cli import Failed, Misused, emit, say
 from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.settings import Settings, load
@@ -43,6 +49,45 @@ def check(arguments: argparse.Namespace) -> int:
     if found:
         raise Failed(f"{len(found)} problems in the rules")
     return 0
+
+
+def preview(arguments: argparse.Namespace) -> int:
+    """Print each alert with how often and how long it would have fired in the last ``--days``."""
+    settings = _settings(arguments)
+    if not arguments.days > 0:
+        raise Misused(f"--days: {arguments.days}; accepted: more than 0")
+    if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
+        raise Misused(f"{settings.server.data_directory}: no database here; give the data directory with --data-dir")
+    engine = open_engine(settings.server.url)
+    until = time.time()
+    try:
+        judge = next(iter(tallies.judges(engine)), "")
+        found = past.preview(
+            engine,
+            settings.objectives,
+            settings.alerts,
+            judge,
+            since=until - arguments.days * 86_400,
+            until=until,
+        )
+    finally:
+        engine.dispose()
+    emit([dataclasses.asdict(one) for one in found], arguments.json, lambda: _table(found, arguments.days))
+    return 0
+
+
+def _table(found: Sequence[past.Fired], days: float) -> str:
+    head = f"{'app':<20} {'alert':<30} {'criterion':<18} {'times':>6} {'a week':>7} {'hours':>7}  first (UTC)"
+    rows = [
+        f"{one.app:<20} {one.alert:<30} {one.criterion:<18} {one.times:>6} {one.times / days * 7:>7.1f} "
+        f"{one.hours:>7.1f}  {_when(one.first_at)}".rstrip()
+        for one in found
+    ]
+    return "\n".join([head, *rows])
+
+
+def _when(at: float | None) -> str:
+    return "" if at is None else time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
 
 
 def _tool(name: str, *words: str) -> list[str]:
