@@ -191,7 +191,7 @@ def _different(outer: Sequence[Reading], candidates: _Documents) -> Reading | No
 
 
 def _signature(found: Iterable[Document]) -> list[tuple[str, float | None]]:
-    return [(document.text or document.id, document.score) for document in found]
+    return [(document.id, document.score) for document in found]
 
 
 def _texts(readings: Sequence[Reading]) -> dict[str, str]:
@@ -355,7 +355,7 @@ def _usage(parts: _Parts, notes: Notes) -> Usage:
     """Tokens of every model call of the request, each call once; the request's own where no call tells any."""
     told = [call for call in parts.calls if call.output_tokens is not None or call.cost_usd is not None]
     calls = told or ([parts.root] if parts.root is not None else [])
-    notes.sources["usage"] = notes.sources["cost"] = f"rule:sum_of_{len(told)}_calls" if told else "root"
+    notes.sources["usage"] = notes.sources["cost"] = f"sum of {len(told)} calls" if told else "root"
     return Usage(
         _sum([call.input_tokens for call in calls]),
         _sum([call.output_tokens for call in calls]),

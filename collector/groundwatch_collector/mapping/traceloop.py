@@ -14,6 +14,7 @@ _RERANK = re.compile(r"rerank|ranker", re.IGNORECASE)
 _RETRIEVE = re.compile(r"retriev|search", re.IGNORECASE)
 _SESSION = "traceloop.association.properties.session_id"
 _USER = "traceloop.association.properties.user_id"
+_NODES = ('["{\\"node\\"', '[{"node"')
 _CHUNK_EVENT = "gen_ai.content.completion.chunk"
 
 
@@ -47,7 +48,18 @@ def _role(span: Span, by_operation: Role) -> Role:
     name = str(span.attributes.get("traceloop.entity.name", span.name))
     if _RERANK.search(name):
         return "rerank"
-    return "retrieval" if _RETRIEVE.search(name) else by_operation
+    if _RETRIEVE.search(name):
+        return "retrieval"
+    return _role_by_nodes(span) or by_operation
+
+
+def _role_by_nodes(span: Span) -> Role | None:
+    """LlamaIndex names a task after its class, which may be called anything; what it returns are nodes."""
+    output = span.attributes.get("traceloop.entity.output")
+    if not isinstance(output, str) or not output.startswith(_NODES):
+        return None
+    sent = span.attributes.get("traceloop.entity.input")
+    return "rerank" if isinstance(sent, str) and sent.startswith('{"nodes"') else "retrieval"
 
 
 def _read_documents(reading: Reading, notes: Notes) -> None:
