@@ -1,376 +1,54 @@
-"""A confirmed failure becomes a redacted candidate for the regression set.
+"""Stored candidates: made of confirmed failures, decided on by people, counted by family.
 
-The document holds no trace id, no time of day and no value that redaction found; the row around it keeps the
-trace id, and stays here.
+The row around a document keeps the trace id, and stays here.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
-import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Engine, Row, select, update
 
-from groundwatch_collector.ragtrace import Document, RagTrace, from_json
+from groundwatch_collector.ragtrace import RagTrace, from_json
 from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.storage import insert_ignore, reader
 from groundwatch_collector.tables import feedback as feedback_table
 from groundwatch_collector.tables import sampled_traces
+from groundwatch_review import families
+from groundwatch_review.candidate_document import (
+    CONSENTS,
+    LAYERS,
+    CandidatePolicy,
+    ReproVerdict,
+    build,
+    candidate_id,
+    language,
+    local_verdict,
+    stamp,
+)
 from groundwatch_review.desk import Refused
-from groundwatch_review.redaction import RedactionLimits, RedactionResult, redact_candidate
-from groundwatch_review.redaction.rules import Detector
 from groundwatch_review.schema import problems
 from groundwatch_review.tables import candidates, reviews
-from groundwatch_scorer.criteria import Reading, read_detail
-from groundwatch_scorer.failures import reasons as failure_reasons
-from groundwatch_scorer.judgement import AnnotatorKind, Answerability, Criterion, FaultLayer, Refusal, Verdict
-from groundwatch_scorer.local_judge import LocalJudge
 from groundwatch_scorer.tables import judgements as judgements_table
 
-CONSENTS: Final = ("EXPLICIT", "CONTRACT", "LEGITIMATE_INTEREST", "NOT_PERSONAL")
-FAMILY_METHOD: Final = "redacted_question_and_fault_sha256_v1"
-HOLDOUT_PERCENT: Final = 20
-_MAX_TEXT: Final = 20_000  # characters, from the schema
-_MAX_PASSAGES: Final = 50  # from the schema
-
-LAYERS: Final[Mapping[str, str]] = {
-    FaultLayer.RETRIEVAL: "RETRIEVAL",
-    FaultLayer.RERANK: "RERANK",
-    FaultLayer.CONTEXT: "CONTEXT",
-    FaultLayer.GENERATION: "GENERATION",
-    # The generator declined although it had the evidence. SAFETY would claim a policy decision that nobody recorded.
-    FaultLayer.REFUSAL: "GENERATION",
-    FaultLayer.REWRITE: "QUERY",
-    FaultLayer.EXECUTION: "APPLICATION",
-}
-"""Our fault layers in the words of the candidate format; anything else is UNKNOWN."""
-
-_BEHAVIOUR: Final = {"FULL": "ANSWER", "PARTIAL": "PARTIAL_WITH_CAVEAT", "NONE": "ABSTAIN"}
-
-ReproVerdict = Callable[[RagTrace], str]
-
-
-@dataclass(frozen=True, slots=True)
-class CandidatePolicy:
-    """What this deployment may say about the rights in its traffic. The defaults keep every candidate here."""
-
-    consent: str = "UNKNOWN"  # EXPLICIT | CONTRACT | LEGITIMATE_INTEREST | NOT_PERSONAL; UNKNOWN: nothing is exported
-    license: str = "UNKNOWN"  # licence of questions and documents, as it shall stand in the export
-    residency: str = ""  # where the data has to stay, e.g. "EU"
-    expires_after_days: int = 180  # an expired candidate is not exported
-
-    def __post_init__(self) -> None:
-        if self.consent not in (*CONSENTS, "UNKNOWN"):
-            raise ValueError(f"consent {self.consent[:40]!r} is not known; accepted: {', '.join(CONSENTS)}, UNKNOWN")
-
-
-def local_verdict(trace: RagTrace) -> str:
-    """The deterministic local judge's headline verdict: ``pass``, ``fail`` or ``unscored``."""
-    assessment = LocalJudge().assess(trace)
-    if assessment.unscored_reason:
-        return "unscored"
-    return "fail" if failure_reasons(trace, assessment) else "pass"
-
-
-# Building
-
-
-def build(  # noqa: PLR0917 (rows of four tables, a key and a clock)
-    trace: RagTrace,
-    judgements: Sequence[Mapping[str, Any]],
-    review: Mapping[str, Any],
-    feedback: Sequence[Mapping[str, Any]],
-    key: bytes,
-    now: float,
-    *,
-    policy: CandidatePolicy | None = None,
-    verdict: ReproVerdict | None = local_verdict,
-    detectors: Sequence[Detector] | None = None,
-    limits: RedactionLimits | None = None,
-) -> dict[str, Any]:
-    """Return the redacted candidate of a confirmed failure.
-
-    *judgements*, *review* and *feedback* are rows of their tables. Trouble of any kind makes the candidate BLOCKED
-    and stands in ``redaction.residual.flags``; it is no exception, because a person has to see it.
-    """
-    policy = policy or CandidatePolicy()
-    passages = _passages(trace)
-    raw = _raw_document(trace, passages, _automatic(judgements), review, feedback, key, now, policy)
-    result = redact_candidate(raw, _known_values(trace, feedback), detectors=detectors, limits=limits)
-    document = result.document
-    document["redaction"]["repro"] = _reproduction(trace, passages, result, verdict)
-    _fit(document)
-    _assign_family(document)
-    _block(document, _doubts(trace, document))
-    return document
-
-
-def _raw_document(  # noqa: PLR0917 (a straight list of what the format holds)
-    trace: RagTrace,
-    passages: Sequence[Document],
-    judged: _Judged,
-    review: Mapping[str, Any],
-    feedback: Sequence[Mapping[str, Any]],
-    key: bytes,
-    now: float,
-    policy: CandidatePolicy,
-) -> dict[str, Any]:
-    complained = any(row["sentiment"] == "negative" for row in feedback)
-    return {
-        "schema_version": 1,
-        "candidate_id": candidate_id(key, trace.trace_id),
-        "revision": 1,
-        "lang": language(trace.query or ""),
-        "question": _question(trace),
-        "evidence": _evidence(passages, judged.reading, key),
-        "answer": _answer(trace, passages, judged.reading),
-        "expectation": _expectation(judged.reading),
-        "fault": _fault(judged, review),
-        "family": {"family_id": "fam_" + "0" * 24, "method": FAMILY_METHOD, "near_duplicate_of": None, "support": 1},
-        "split": "UNASSIGNED",
-        "review": {
-            "status": "PENDING",
-            "failure_confirmed": review["decision"] == "confirmed",
-            "redaction_confirmed": False,
-            "reviewers": [review["reviewer"]],
-        },
-        "provenance": {
-            "trace_hmac": _keyed(key, "trace", trace.trace_id),
-            "subject_hmac": _keyed(key, "subject", trace.user_hash) if trace.user_hash else None,
-            "key_id": "k_" + _keyed(key, "key", "id")[:8],
-            "source": "FEEDBACK" if complained else "SAMPLE",
-            "observed_week": _week(trace.started_at),
-        },
-        "governance": _governance(policy, now),
-    }
-
-
-def _governance(policy: CandidatePolicy, now: float) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "license": policy.license,
-        "consent": policy.consent,
-        "export_allowed": False,
-        "expires_at": _stamp(now + timedelta(days=policy.expires_after_days).total_seconds()),
-        "tombstoned": False,
-    }
-    return {**found, "residency": policy.residency} if policy.residency else found
-
-
-def _question(trace: RagTrace) -> dict[str, Any]:
-    text = trace.query or ""
-    rewritten = trace.rewritten_query
-    return {"text": text, **({"rewritten": rewritten} if rewritten and rewritten != text else {})}
-
-
-def _passages(trace: RagTrace) -> list[Document]:
-    """Context first, in the order in which the model saw it; then reranked and candidates that did not get there."""
-    seen: dict[tuple[str, str | None], Document] = {}
-    for document in (*(trace.context or ()), *(trace.reranked or ()), *(trace.candidates or ())):
-        seen.setdefault((document.id, document.text), document)
-    return list(seen.values())[:_MAX_PASSAGES]
-
-
-def _evidence(passages: Sequence[Document], reading: Reading | None, key: bytes) -> dict[str, Any]:
-    retrieved = [
-        {
-            "ref": f"p{number}",
-            "rank": number,
-            "score": document.score,
-            "text": document.text or "",
-            "doc_hmac": _keyed(key, "document", document.id)[:32],
-            **({"doc_label": document.title} if document.title else {}),
-        }
-        for number, document in enumerate(passages, 1)
-    ]
-    anchors = _anchors(passages, reading)
-    return {"retrieved": retrieved, **({"expected_anchors": anchors} if anchors else {})}
-
-
-def _anchors(passages: Sequence[Document], reading: Reading | None) -> list[dict[str, Any]]:
-    """Passages that the fault finding points to, by their words: chunk ids die when a corpus is indexed again."""
-    quoted = reading.finding.evidence if reading and reading.finding else ()
-    known = {document.id for document in passages}
-    return [
-        {
-            "id": f"a{number}",
-            "exact": evidence.quote,
-            "role": "SUPPORTS",
-        }
-        for number, evidence in enumerate((e for e in quoted if e.document_id in known and e.quote), 1)
-    ]
-
-
-def _answer(trace: RagTrace, passages: Sequence[Document], reading: Reading | None) -> dict[str, Any]:
-    refs = {document.id: f"p{number}" for number, document in reversed(list(enumerate(passages, 1)))}
-    cited = dict.fromkeys(refs[c.document_id] for c in trace.citations if c.document_id in refs)
-    refused = trace.outcome == "refused" or (reading is not None and reading.assessment.refusal is Refusal.FULL)
-    return {
-        "observed": trace.answer or "",
-        "citations": [{"passage_ref": ref} for ref in cited],
-        "refused": refused,
-        "app_version": trace.version,
-        **({"model": trace.model} if trace.model else {}),
-    }
-
-
-def _expectation(reading: Reading | None) -> dict[str, Any]:
-    """What all that was retrieved can answer. Not known counts as PARTIAL, the middle, for a person to correct."""
-    found = reading.assessment if reading else None
-    known = (found.candidates_answerability or found.answerability) if found else None
-    answerability = (known or Answerability.PARTIAL).value
-    wrong = [claim.text for claim in found.claims if claim.verdict is Verdict.CONTRADICTED][:20] if found else []
-    return {
-        "answerability": answerability,
-        "expected_behavior": _BEHAVIOUR[answerability],
-        **({"forbidden_claims": wrong} if wrong else {}),
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """The newest automatic headline verdict, if there is one."""
-
-    reading: Reading | None = None
-    identifier: str = ""
-    explanation: str = ""
-
-
-def _automatic(judgements: Sequence[Mapping[str, Any]]) -> _Judged:
-    headline = [
-        row
-        for row in judgements
-        if row["criterion"] == Criterion.ANY_FAILURE and row["annotator_kind"] != AnnotatorKind.HUMAN
-    ]
-    if not headline:
-        return _Judged()
-    newest = max(headline, key=lambda row: (row["label"] == "fail", row["judged_at"]))
-    try:
-        reading = read_detail(orjson.loads(newest["detail"]))
-    except (ValueError, KeyError, TypeError):  # an older or foreign shape: the candidate does without
-        reading = None
-    return _Judged(reading, str(newest["identifier"]), str(newest["explanation"]))
-
-
-def _fault(judged: _Judged, review: Mapping[str, Any]) -> dict[str, Any]:
-    finding = judged.reading.finding if judged.reading else None
-    layer = review["fault_layer"] or (finding.layer.value if finding else "")
-    why = judged.reading.reasons[0] if judged.reading and judged.reading.reasons else layer or "confirmed_failure"
-    reason = review["note"] or (finding.explanation if finding else "") or judged.explanation
-    return {
-        "layer": LAYERS.get(layer, "UNKNOWN"),
-        "type": str(why)[:64],
-        "detector": judged.identifier or "person",
-        **({"reason": reason} if reason else {}),
-    }
-
-
-def _known_values(trace: RagTrace, feedback: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Identifiers of this trace and its people: whatever text repeats them, they must not leave."""
-    spans = [stage.span_id for stage in trace.stages]
-    values = [trace.trace_id, trace.session, trace.user_hash, *spans, *(str(row["by"]) for row in feedback)]
-    return [("ACCOUNT_ID", value) for value in dict.fromkeys(values) if len(value) >= 6]
-
-
-# After redaction
-
-
-def _reproduction(
-    trace: RagTrace, passages: Sequence[Document], result: RedactionResult, verdict: ReproVerdict | None
-) -> dict[str, Any]:
-    """Whether a deterministic judge says the same of the redacted failure; a test that no longer fails is no test."""
-    if verdict is None or result.status == "BLOCKED":
-        return {"checked": False}
-    try:
-        before, after = verdict(trace), verdict(_redacted_trace(trace, passages, result.document))
-    except Exception:
-        return {"checked": False}  # the schema refuses the export of what was not checked
-    return {"checked": True, "verdict_before": before, "verdict_after": after, "same": before == after}
-
-
-def _redacted_trace(trace: RagTrace, passages: Sequence[Document], document: Mapping[str, Any]) -> RagTrace:
-    shown = {
-        (source.id, source.text): passage
-        for source, passage in zip(passages, document["evidence"]["retrieved"], strict=True)
-    }
-
-    def swapped(documents: tuple[Document, ...] | None) -> tuple[Document, ...] | None:
-        if documents is None:
-            return None
-        return tuple(_redacted(d, shown.get((d.id, d.text), {})) for d in documents)
-
-    return replace(
-        trace,
-        query=document["question"]["text"],
-        rewritten_query=document["question"].get("rewritten"),
-        answer=document["answer"]["observed"] if trace.answer is not None else None,
-        candidates=swapped(trace.candidates),
-        reranked=swapped(trace.reranked),
-        context=swapped(trace.context),
-    )
-
-
-def _redacted(document: Document, passage: Mapping[str, Any]) -> Document:
-    text = passage.get("text", "") if document.text is not None else None
-    return replace(document, text=text, title=passage.get("doc_label"))
-
-
-def _fit(document: dict[str, Any]) -> None:
-    """Cut texts to the format's limit, visibly, and only now: a cut before redaction leaves half a secret."""
-    for passage in document["evidence"]["retrieved"]:
-        passage["text"] = _cut(passage["text"])
-    document["question"]["text"] = _cut(document["question"]["text"])
-    document["answer"]["observed"] = _cut(document["answer"]["observed"])
-    for anchor in document["evidence"].get("expected_anchors", ()):
-        if "[[" not in anchor["exact"]:  # a digest of a placeholder would match nothing in the corpus
-            anchor["norm_sha256"] = hashlib.sha256(_normal(anchor["exact"]).encode()).hexdigest()
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _MAX_TEXT:
-        return text
-    kept = text[: _MAX_TEXT - 40]
-    opening = kept.rfind("[[")
-    if opening > kept.rfind("]]"):
-        kept = kept[:opening]
-    return f"{kept} [cut: {len(text) - len(kept)} characters]"
-
-
-def _assign_family(document: dict[str, Any]) -> None:
-    """Same redacted question and fault, same family; the split follows the family, so that none is on both sides."""
-    seed = f"{_normal(document['question']['text'])}\n{document['fault']['layer']}"
-    digest = hashlib.sha256(seed.encode()).hexdigest()
-    document["family"]["family_id"] = f"fam_{digest[:24]}"
-    share = int(hashlib.sha256(f"split:{digest}".encode()).hexdigest()[:8], 16) % 100
-    document["split"] = "HOLDOUT" if share < HOLDOUT_PERCENT else "DEV"
-
-
-def _normal(text: str) -> str:
-    """Letters, digits and nothing else; placeholders keep their type and lose their number."""
-    text = re.sub(r"\[\[([A-Z_]+)_[A-Z0-9]+\]\]", r" \1 ", text)
-    return " ".join(re.sub(r"[\W_]+", " ", unicodedata.normalize("NFKC", text).casefold()).split())
-
-
-def _doubts(trace: RagTrace, document: Mapping[str, Any]) -> list[str]:
-    repro = document["redaction"]["repro"]
-    doubts = [] if trace.query else ["question_not_captured"]
-    doubts += ["not_reproduced"] if repro.get("same") is False else []
-    return doubts + [f"schema:{problem}" for problem in problems(document)]
-
-
-def _block(document: dict[str, Any], reasons: Sequence[str]) -> None:
-    if reasons:
-        document["redaction"]["status"] = "BLOCKED"
-        document["redaction"]["residual"]["flags"] += [f"blocked:{reason}" for reason in reasons]
-
-
-# Stored candidates
+__all__ = [
+    "CONSENTS",
+    "LAYERS",
+    "CandidatePolicy",
+    "apply_policy",
+    "build",
+    "candidate_id",
+    "confirm",
+    "create",
+    "language",
+    "load",
+    "local_verdict",
+    "read",
+    "reject",
+]
 
 
 def create(
@@ -393,7 +71,8 @@ def create(
         trace, review = _confirmed_failure(connection, trace_id)
         judged = _mappings(connection, judgements_table, trace_id)
         voices = _mappings(connection, feedback_table, trace_id)
-    document = build(trace, judged, review, voices, key, now, policy=policy, verdict=verdict)
+        others = list(families.stored(connection))
+    document = build(trace, judged, review, voices, key, now, policy=policy, verdict=verdict, others=others)
     row = {
         "candidate_id": document["candidate_id"],
         "trace_id": trace_id,
@@ -459,7 +138,7 @@ def _decide(document: dict[str, Any], status: str, reviewer: str, now: float) ->
     if not re.fullmatch(r"rv_[0-9a-f]{8,32}", reviewer):
         raise Refused("the reviewer is not rv_ and 8 to 32 hexadecimal digits")
     review = document["review"]
-    review.update(status=status, redaction_confirmed=status == "REVIEWED", reviewed_at=_stamp(now))
+    review.update(status=status, redaction_confirmed=status == "REVIEWED", reviewed_at=stamp(now))
     review["reviewers"] = list(dict.fromkeys([*review.get("reviewers", []), reviewer]))
 
 
@@ -498,38 +177,6 @@ def _support(connection: Connection, family_id: str) -> int:
     documents = connection.execute(select(candidates.c.document).where(candidates.c.document.contains(family_id)))
     found = [orjson.loads(document) for (document,) in documents]
     return sum(d["family"]["family_id"] == family_id and d["review"]["status"] != "REJECTED" for d in found)
-
-
-# Small things
-
-
-def candidate_id(key: bytes, trace_id: str) -> str:
-    """The id that *trace_id* gets in this deployment; without the key nobody can go back."""
-    return f"rc_{_keyed(key, 'candidate', trace_id)[:24]}"
-
-
-def _keyed(key: bytes, purpose: str, value: str) -> str:
-    if len(key) < 16:
-        raise ValueError(f"the candidate key has {len(key)} bytes; accepted: at least 16")
-    return hmac.new(key, f"{purpose}:{value}".encode(), hashlib.sha256).hexdigest()
-
-
-def language(text: str) -> str:
-    """``zh`` where Chinese characters carry the text, ``en`` for Latin letters, else ``und``. A coarse label."""
-    letters = [char for char in text if char.isalpha()]
-    chinese = sum("\u4e00" <= char <= "\u9fff" for char in letters)
-    if chinese * 4 >= max(len(letters), 1):
-        return "zh"
-    return "en" if sum(char.isascii() for char in letters) * 2 >= max(len(letters), 1) else "und"
-
-
-def _week(when: float) -> str:
-    year, week, _day = datetime.fromtimestamp(when, UTC).isocalendar()
-    return f"{year:04d}-W{week:02d}"
-
-
-def _stamp(when: float) -> str:
-    return datetime.fromtimestamp(when, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _dump(document: Mapping[str, Any]) -> str:

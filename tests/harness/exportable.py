@@ -8,7 +8,7 @@ from sqlalchemy import Engine, insert
 
 from groundwatch_collector.ragtrace import Document, Outcome, RagTrace, to_json
 from groundwatch_collector.tables import sampled_traces
-from groundwatch_review import candidates, desk
+from groundwatch_review import candidates, desk, families
 from groundwatch_review.candidates import CandidatePolicy
 
 KEY = b"k" * 32
@@ -71,7 +71,7 @@ def questions(split: str, count: int) -> list[str]:
     for number in range(1000):
         question = f"Question {number} about files?"
         document: dict[str, Any] = {"question": {"text": question}, "fault": {"layer": "GENERATION"}, "family": {}}
-        candidates._assign_family(document)
+        families.assign(document)
         if document["split"] == split:
             found.append(question)
     return found[:count]
