@@ -3,9 +3,9 @@
     python tests/bench/bench_monitor.py                 # everything, one JSON line each
     python tests/bench/bench_monitor.py --only speed --profile pipeline.prof
 
-speed: traces a second until they are decided, CPU by part, latency of acknowledgements. memory: what an undecided
-trace holds. flat: memory of the process over --minutes of load. ledger: bytes on disk of one decided trace. scrape:
-how long /metrics takes at 2,000 series.
+speed: traces a second until they are decided, CPU by part, latency of acknowledgements. parts: CPU of each step of
+one trace, alone, on one thread. memory: what an undecided trace holds. flat: memory of the process over --minutes of
+load. ledger: bytes on disk of one decided trace. scrape: how long /metrics takes at 2,000 series.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import multiprocessing.connection
 import os
 import random
 import socket
+import sqlite3
 import statistics
 import tempfile
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
@@ -35,12 +37,13 @@ from sqlalchemy import func, select
 
 from groundwatch import names
 from groundwatch_alerts.estimate_metrics import TallyCollector
-from groundwatch_collector import decision_store
-from groundwatch_collector.assembly import Pending
+from groundwatch_collector import decision_store, otlp, signals, strata
+from groundwatch_collector.assembly import Assembler, Pending
 from groundwatch_collector.decision import DecideConfig, Decision
 from groundwatch_collector.garbage import look_less_often
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.limits import Limits
+from groundwatch_collector.mapping import to_lazy_trace
 from groundwatch_collector.pipeline import Pipeline
 from groundwatch_collector.ragtrace import Outcome, RagTrace
 from groundwatch_collector.receiver import asgi_app
@@ -54,6 +57,7 @@ from groundwatch_deploy import migrations
 TEXT = " ".join("".join(topics.values()).split())  # the Python manual: real text
 PLACE = b"TRACE-ID-IS-HERE"  # 16 bytes, replaced in every request
 GRACE_SECONDS = 0.5
+MEASURES = ("speed", "parts", "memory", "flat", "ledger", "scrape")
 EPOCH = DecideConfig().rate_table().epoch
 
 
@@ -285,6 +289,36 @@ def wait_until_decided(monitor: Monitor, count: float) -> None:
         time.sleep(0.02)
 
 
+def parts(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Many traces at a time through one step after the other, so that none finds the last one's bytes in a cache."""
+    body, config, rounds = one_trace(), DecideConfig(), []
+    cuts, order, noticer = config.cuts(), config.order(), config.noticer("bench")
+    metrics = TrafficMetrics(CollectorRegistry())
+    for _ in range(10):
+        taken: dict[str, float] = {}
+        bodies = [body.replace(PLACE, random.randbytes(16)) for _ in range(500)]
+        each(taken, "protobuf runtime", ExportTraceServiceRequest.FromString, bodies)
+        found = each(taken, "decode", lambda one: otlp.decode(one, "protobuf").spans, bodies)
+        assembler = Assembler(config.assembly())
+        each(taken, "assemble", lambda spans, to=assembler: to.add(spans, 0, 1.0), found)
+        traces = each(taken, "map", lambda pending: to_lazy_trace(list(pending.spans.values())), assembler.drain())
+        each(taken, "lists", lambda trace: (trace.shown_texts, trace.ranking_scores), traces)
+        each(taken, "new kinds", lambda trace: noticer.notice(trace, 1.0), traces)
+        noticer.committed()
+        each(taken, "score", lambda trace: strata.classify(trace, signals.measure(trace), cuts, order=order), traces)
+        each(taken, "metrics", lambda trace: metrics.decided("not_sampled", "hash", trace), traces)
+        rounds.append(taken)
+    middle = {name: round(statistics.median(one[name] for one in rounds), 1) for name in rounds[0]}
+    return {"what": "parts", "body_bytes": len(body), "cpu_us_per_trace": middle}
+
+
+def each(taken: dict[str, float], name: str, step: Any, given: list[Any]) -> list[Any]:
+    started = time.thread_time()
+    found = [step(one) for one in given]
+    taken[name] = (time.thread_time() - started) / len(given) * 1e6
+    return found
+
+
 def memory(arguments: argparse.Namespace) -> dict[str, Any]:
     """Undecided traces only: nothing becomes due."""
     body, count = one_trace(), min(arguments.traces, 4000)
@@ -350,14 +384,23 @@ def ledger_bytes(arguments: argparse.Namespace) -> dict[str, Any]:
                 decision_store.add_decisions(connection, decisions, now=1_790_000_000.0, bucket_seconds=60)
         taken, cpu = time.perf_counter() - started, time.process_time() - cpu
         sizes.append(database_bytes(engine, path))
+        shares = part_bytes(path)
         engine.dispose()
     return {
         "what": "ledger",
         "rows": count,
         "bytes_per_row": round((sizes[1] - sizes[0]) / count, 1),
+        "of_which": {name: round(size / count, 1) for name, size in shares.items()},
         "rows_per_second": round(count / taken),
         "cpu_us_per_row": round(cpu / count * 1e6, 1),
     }
+
+
+def part_bytes(path: Path) -> dict[str, int]:
+    """Bytes of the ledger and of each of its indexes."""
+    with closing(sqlite3.connect(path)) as database:
+        query = "SELECT name, sum(pgsize) FROM dbstat WHERE name LIKE '%ledger%' GROUP BY name HAVING count(*) > 1"
+        return dict(database.execute(query))
 
 
 def database_bytes(engine: Any, path: Path) -> int:
@@ -437,7 +480,7 @@ def milliseconds(registry: CollectorRegistry) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("speed", "memory", "flat", "ledger", "scrape"))
+    parser.add_argument("--only", choices=MEASURES)
     parser.add_argument("--traces", type=int, default=10_000)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3, help="the median round is printed")
@@ -446,8 +489,15 @@ def main() -> None:
     parser.add_argument("--profile", default="", help="write a cProfile of the pipeline's thread here")
     parser.add_argument("--directory", help="where the data lies; default: a temporary folder")
     arguments = parser.parse_args()
-    parts = {"speed": speed, "memory": memory, "flat": flat, "ledger": ledger_bytes, "scrape": scrape}
-    for name, measure in parts.items():
+    measures = {
+        "speed": speed,
+        "parts": parts,
+        "memory": memory,
+        "flat": flat,
+        "ledger": ledger_bytes,
+        "scrape": scrape,
+    }
+    for name, measure in measures.items():
         if arguments.only in (None, name):
             print(json.dumps(measure(arguments)), flush=True)
 
