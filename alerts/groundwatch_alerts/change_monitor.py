@@ -147,22 +147,11 @@ class ChangeMonitor:
 
     def _learn(self, watched: _Watched) -> Row[tuple[object, ...]] | None:
         since = first_verdict(self._engine, watched.app, watched.criterion, self._judge)
-        until = self._now()
-        length = self._config.learning_days * DAY
-        if since is None or until - since < length:
+        days, now = self._config.learning_days, self._now()
+        if since is None or now - since < days * DAY:
             return None
-        found = tallies.sums(
-            self._engine,
-            app=watched.app,
-            criterion=watched.criterion,
-            judge=self._judge,
-            since=until - length,
-            until=until,
-        )
-        baseline = learn(found, self._config.learning_days)
-        if baseline is None:
+        if not freeze(self._engine, watched.app, watched.criterion, self._judge, days=days, now=now):
             return None
-        freeze(self._engine, watched.app, watched.criterion, self._judge, baseline, since=until - length, now=until)
         return stored(self._engine, watched.app, watched.criterion, self._judge)
 
     def _new_rows(self, watched: _Watched, position: int) -> Sequence[Row[tuple[int, str, str]]]:
@@ -229,25 +218,25 @@ def detector_of(row: Row[tuple[object, ...]], false_alarms_per_week: float) -> D
     return Detector(baseline, false_alarms_per_week, orjson.loads(row.sums))
 
 
-def freeze(
-    engine: Engine, app: str, criterion: str, judge: str, baseline: Baseline, *, since: float, now: float
-) -> None:
-    """Put *baseline* in the place of the one before, without evidence against it."""
+def freeze(engine: Engine, app: str, criterion: str, judge: str, *, days: float, now: float) -> bool:
+    """Make the last *days* the baseline, without evidence against it; False where they hold too little."""
+    since = now - days * DAY
+    found = tallies.sums(engine, app=app, criterion=criterion, judge=judge, since=since, until=now)
+    baseline = learn(found, days)
+    if baseline is None:
+        return False
+    values = {
+        "since": since,
+        "frozen_at": now,
+        "rates": orjson.dumps(dict(baseline.rates)).decode(),
+        "judged_per_week": baseline.judged_per_week,
+        "sums": orjson.dumps(Detector(baseline, 1.0).sums).decode(),
+    }
     with engine.begin() as connection:
         connection.execute(delete(change_detectors).where(*_key(app, criterion, judge)))
-        connection.execute(
-            insert(change_detectors).values(
-                app=app,
-                criterion=criterion,
-                judge=judge,
-                since=since,
-                frozen_at=now,
-                rates=orjson.dumps(dict(baseline.rates)).decode(),
-                judged_per_week=baseline.judged_per_week,
-                position=_newest(connection),
-                sums="[" + ",".join("0" for _ in Detector(baseline, 1.0).sums) + "]",
-            )
-        )
+        key = {"app": app, "criterion": criterion, "judge": judge, "position": _newest(connection)}
+        connection.execute(insert(change_detectors).values(key | values))
+    return True
 
 
 def _newest(connection: Connection) -> int:

@@ -187,6 +187,12 @@ def _rules(commands: Any) -> None:
     render.add_argument("--out", type=Path, metavar="DIR", help="folder to write into (default: stdout)")
     check = _command(actions, "check", "rules_command.check", "check the rules; exit 1 when something is wrong")
     _with_config(check)
+    text = "freeze the last days of an app anew, after a change that is accepted"
+    baseline = _command(actions, "baseline", "rules_command.baseline", text)
+    _with_server_options(baseline)
+    baseline.add_argument("--app", required=True, metavar="APP", help="its service.name")
+    baseline.add_argument("--criterion", default="any_failure", metavar="NAME", help="default any_failure")
+    baseline.add_argument("--days", type=float, default=7.0, metavar="N", help="days to learn from (default 7)")
     text = "how often each alert would have fired on what the database holds"
     preview = _command(actions, "preview", "rules_command.preview", text)
     _with_server_options(preview)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from sqlalchemy import Engine
 
 from groundwatch_alerts import preview as past
 from groundwatch_alerts import tallies
 from groundwatch_alerts.alertmanager import CONFIG_FILE, alertmanager_files
+from groundwatch_alerts.change_monitor import freeze
 from groundwatch_alerts.rule_files import problems
 from groundwatch_alerts.rule_set import alert_groups, recording_groups, rule_files
 from groundwatch_collector.storage import open_engine
@@ -54,26 +58,41 @@ def check(arguments: argparse.Namespace) -> int:
 def preview(arguments: argparse.Namespace) -> int:
     """Print each alert with how often and how long it would have fired in the last ``--days``."""
     settings = _settings(arguments)
+    with _database(settings, arguments) as engine:
+        until = time.time()
+        judge = next(iter(tallies.judges(engine)), "")
+        since = until - arguments.days * 86_400
+        found = past.preview(engine, settings.objectives, settings.alerts, judge, since=since, until=until)
+    emit([dataclasses.asdict(one) for one in found], arguments.json, lambda: _table(found, arguments.days))
+    return 0
+
+
+def baseline(arguments: argparse.Namespace) -> int:
+    """Put the last ``--days`` in the place of the frozen baseline, for every judge of the app."""
+    settings = _settings(arguments)
+    with _database(settings, arguments) as engine:
+        judges = tallies.judges(engine, arguments.app)
+        if not judges:
+            raise Misused(f"--app: {arguments.app!r} has no verdicts; accepted: {', '.join(tallies.apps(engine))}")
+        key = (arguments.app, arguments.criterion)
+        frozen = [name for name in judges if freeze(engine, *key, name, days=arguments.days, now=time.time())]
+    if not frozen:
+        raise Failed(f"too little was judged in {arguments.days:g} days; take more with --days")
+    emit({"frozen": frozen}, arguments.json, lambda: f"frozen anew for {', '.join(frozen)}")
+    return 0
+
+
+@contextlib.contextmanager
+def _database(settings: Settings, arguments: argparse.Namespace) -> Iterator[Engine]:
     if not arguments.days > 0:
         raise Misused(f"--days: {arguments.days}; accepted: more than 0")
     if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
         raise Misused(f"{settings.server.data_directory}: no database here; give the data directory with --data-dir")
     engine = open_engine(settings.server.url)
-    until = time.time()
     try:
-        judge = next(iter(tallies.judges(engine)), "")
-        found = past.preview(
-            engine,
-            settings.objectives,
-            settings.alerts,
-            judge,
-            since=until - arguments.days * 86_400,
-            until=until,
-        )
+        yield engine
     finally:
         engine.dispose()
-    emit([dataclasses.asdict(one) for one in found], arguments.json, lambda: _table(found, arguments.days))
-    return 0
 
 
 def _table(found: Sequence[past.Fired], days: float) -> str:

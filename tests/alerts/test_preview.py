@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import closed_loop
 import judged_stream as js
@@ -103,3 +104,13 @@ def test_the_command_says_where_there_is_no_database_and_prints_json(month, tmp_
     assert {row["alert"] for row in rows} == {"RagQualityChange"}  # without objectives nothing else is previewed
     assert main(["rules", "preview", "--data-dir", month[0]]) == 0
     assert "a week" in capsys.readouterr().out
+
+
+def test_an_accepted_change_is_frozen_anew(month, capsys):
+    day = (time.time() - START) / 86_400 + 1
+    asked = ["rules", "baseline", "--data-dir", month[0], "--app"]
+    assert main([*asked, "shop", "--days", f"{day:.0f}"]) == 0
+    assert capsys.readouterr().out == "frozen anew for l\n"
+    assert main([*asked, "shop", "--days", "0.001"]) == 1
+    assert main([*asked, "nobody"]) == 2
+    assert "accepted: shop" in capsys.readouterr().err
