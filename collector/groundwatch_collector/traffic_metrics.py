@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from groundwatch_collector import refused
 from groundwatch_collector.limits import Reason
 from groundwatch_collector.novelty import AppNovelty, Sight
 from groundwatch_collector.ragtrace import FAILED_EXECUTION, RagTrace
@@ -145,6 +146,7 @@ class TrafficMetrics:
 
         for series, values in (
             (self._late_feedback, LATE_RESULTS),
+            (self._dead_letters, (*Reason, "decode_failed", refused.REASON)),
             (self._rejected_again, Reason),
             (self._ignored_feedback, ("duplicate", "replaced")),
             (self._quarantined, ("subject", "app")),
@@ -174,13 +176,15 @@ class TrafficMetrics:
 
     def _traffic(self, trace: RagTrace) -> None:
         app = self._app(trace.app)
+        # The newest of each bucket is kept: a point of a graph leads to this trace on the console.
+        exemplar = {"trace_id": trace.trace_id}
         self._requests_of(app, self._version(trace.version), trace.outcome).inc(trace.adjusted_count)
         if trace.outcome in FAILED_EXECUTION:
             named = self._error_class(trace.error_class or "unknown")
-            self._errors.labels(app, named).inc(trace.adjusted_count)
-        self._duration_of(app).observe(trace.duration_seconds)
+            self._errors.labels(app, named).inc(trace.adjusted_count, exemplar)
+        self._duration_of(app).observe(trace.duration_seconds, exemplar)
         if trace.time_to_first_token_seconds is not None:
-            self._first_token_of(app).observe(trace.time_to_first_token_seconds)
+            self._first_token_of(app).observe(trace.time_to_first_token_seconds, exemplar)
         self._stages(app, trace)
         self._usage(app, trace)
 

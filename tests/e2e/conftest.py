@@ -47,6 +47,7 @@ def prometheus(tmp_path) -> Iterator[object]:
         )
         command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'tsdb'}"]
         command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
+        command += ["--enable-feature=exemplar-storage"]
         with (tmp_path / "prometheus.log").open("wb") as log:
             running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log))
         wait_for(f"http://127.0.0.1:{port}/-/ready")
