@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 import pytest
 
@@ -13,10 +15,11 @@ from groundwatch_deploy.settings import Settings
 SALT = b"a salt for tests"
 
 
-def settings(*roles, folder=None, url="", **server):
-    given = {"data_directory": folder} if folder else {}
-    ports = {"ingest_port": 0, "console_port": 0, "metrics_port": 0}
-    return Settings(server=ServerConfig(roles=roles, database_url=url, **given, **ports, **server))
+def settings(*roles: str, folder: Path = Path("unused"), url: str = "") -> Settings:
+    server = ServerConfig(
+        roles=roles, data_directory=folder, database_url=url, ingest_port=0, console_port=0, metrics_port=0
+    )
+    return Settings(server=server)
 
 
 def test_without_a_role_a_process_does_everything():
