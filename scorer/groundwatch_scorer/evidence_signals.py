@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .evidence import Library, Weights, Window
+from .evidence import Library, Weights, Window, flattened
 from .text import folded, is_chinese, tokens
 from .text_numbers import Quantity, covered, quantities, same
 from .text_tables import ENGLISH_STOP_WORDS, OPPOSITES_EN, OPPOSITES_ZH
@@ -189,13 +189,29 @@ def _opposite(claim: str, passage: str) -> bool:
 def _flips(claim: str, wanted: frozenset[str], library: Library, window: Window) -> bool:
     """Whether a sentence of the window is nearly the claim's twin and yet says the opposite."""
     document = library.passages[window.document]
+    bare = _without_negation(claim)
     for index in range(window.first, window.last + 1):
         theirs = document.tokens[index]
+        span = document.sentences[index]
+        sentence = document.text[span.start : span.end]
+        if len(bare) >= _SHORTEST_TWIN and bare in _without_negation(sentence):
+            return _run_together(claim) not in _run_together(sentence)
         if len(wanted & theirs) >= _TWIN * len(wanted | theirs):
-            span = document.sentences[index]
-            sentence = document.text[span.start : span.end]
             return _negation_differs(claim, sentence) or _opposite(claim, sentence)
     return False
 
 
+def _without_negation(text: str) -> str:
+    """*text* without the words that negate: what is left of a sentence and of its denial is the same."""
+    return _run_together(_NEGATION_WORD.sub("", flattened(text)))
+
+
+def _run_together(text: str) -> str:
+    return _BLANKS.sub("", flattened(text)).strip(_STOPS)
+
+
+_NEGATION_WORD = re.compile(r"\b(?:not|never)\b|n't\b|(?<=can)not\b|\b(?:do|does|did)\b|[不没未]")
+_BLANKS = re.compile(r"\s+")
+_STOPS = " .。!！;；"
+_SHORTEST_TWIN = 8  # characters without blanks
 _TWIN = 0.8  # share of all tokens of both that they have in common

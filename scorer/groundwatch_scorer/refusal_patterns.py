@@ -73,6 +73,7 @@ COURTESY = re.compile(
     r"|could you|can you|let me know|feel free|is there|i hope|thanks\b|thank you|sorry\b|i apologi[sz]e|unfortunately\W*$|hello[,.! ]|hi[,.! ]|sure[,.!]|of course\W*$|certainly\W*$|great question|good question"
     r"|i'd be happy|i would be happy|happy to help|hope this helps|if you (?:have|need) (?:any|further|more|other|additional)|if you (?:could|can) provide"
     r"|try (?:asking|rephrasing)|it is best to refer|it is recommended to (?:consult|refer|check)|consult the|refer to the (?:owner|user|vehicle|manual|documentation|official)|contact (?:us|our|the|your) (?:support|manufacturer|dealer|team|customer))\b"
+    r"|(?:hello|hi|hey|good (?:morning|afternoon|evening)|unfortunately|of course|sure|certainly)\W*$"
     r"|(?:请(?:您|你)?(?:联系|咨询|提供|参考|查阅|重新|检查后|换|稍后|随时|尝试|核实|参阅|告诉我|补充)|(?:您|你)可以(?:尝试|联系|咨询|参考|查阅|重新|问)|建议(?:您|你)?(?:查|咨询|联系|参考|搜索|到|向|去)|如果(?:您|你)(?:有|还有|需要|能|想|可以)"
     r"|如有(?:其他|任何|疑问|需要|更多)|如需(?:更多|进一步|帮助)|希望(?:以上|这|能|对|我)|感谢|谢谢|(?:很|非常)?抱歉|对不起|您好|你好[，！。]|好的[，！。]|不客气|我的目标是|欢迎|还有其他))",
     re.I,
