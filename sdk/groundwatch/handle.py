@@ -6,8 +6,7 @@ import functools
 import inspect
 import time
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar, cast, overload
+from typing import Any, Protocol, TypeVar, cast, overload
 
 from opentelemetry import context
 
@@ -24,6 +23,7 @@ from groundwatch.records import (
     StageRecord,
     new_trace_id,
 )
+from groundwatch.scoped import Scoped
 from groundwatch.streaming import AsyncStream, SyncStream
 from groundwatch.values import amount_of, text_of, tokens_of
 
@@ -46,7 +46,7 @@ class Recorder(Protocol):
     def feedback_token(self, trace_id: int, user: str | None) -> str: ...
 
 
-class Request:
+class Request(Scoped):
     """One request. A context manager, sync and async; or ended by the stream that carries its answer."""
 
     __slots__ = ("__weakref__", "_attachment", "_ended", "_escaped", "_holds", "_record", "_recorder", "_text")
@@ -79,24 +79,6 @@ class Request:
             return ""
 
     # --- open and close
-
-    def __enter__(self) -> Self:
-        self._enter()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._exit(error)
-
-    async def __aenter__(self) -> Self:
-        self._enter()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._exit(error)
 
     def __del__(self) -> None:
         # Dropped without an end: what is known of it still counts. Not in a forked child: there it is a copy.
@@ -353,7 +335,7 @@ class Request:
         return found
 
 
-class Stage:
+class Stage(Scoped):
     """One timed stage of a request."""
 
     __slots__ = ("_attachment", "_record", "_request")
@@ -366,24 +348,6 @@ class Stage:
         self._record.source = source
         self._record.model = model
         self._attachment: Attachment | None = None
-
-    def __enter__(self) -> Self:
-        self._enter()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._exit(error)
-
-    async def __aenter__(self) -> Self:
-        self._enter()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._exit(error)
 
     @quiet
     def _enter(self) -> None:

@@ -24,6 +24,7 @@ class _Collected:
     """What a stream has shown so far, and its end."""
 
     __slots__ = (
+        "_attachment",
         "_chunks",
         "_cut",
         "_kept",
@@ -56,6 +57,17 @@ class _Collected:
             request._add_stage(self._stage)
         self.within = context_for(request, OpenSpan(record, self._stage.span_id if self._stage else record.span_id))
         request._hold()
+
+    def __enter__(self) -> None:
+        """One step of the source begins: it runs inside the answer's span."""
+        self._attachment = Attachment(self.within)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is not None:
+                self.end(None if isinstance(error, (StopIteration, StopAsyncIteration)) else error)
+        finally:
+            self._attachment.restore()
 
     @quiet
     def saw(self, chunk: Any) -> None:
@@ -110,7 +122,18 @@ class _Collected:
             record.answer_cut = self._cut
 
 
-class SyncStream(Generic[T], Iterator[T]):
+class _Stream:
+    """A stream of an answer, sync or async, that may be dropped before its end."""
+
+    _collected: _Collected
+
+    def __del__(self) -> None:
+        collected = getattr(self, "_collected", None)
+        if collected is not None:
+            collected.drop()
+
+
+class SyncStream(_Stream, Generic[T], Iterator[T]):
     """A pass-through iterator that behaves like the generator it wraps."""
 
     def __init__(
@@ -142,17 +165,8 @@ class SyncStream(Generic[T], Iterator[T]):
         raise error
 
     def _step(self, advance: Callable[..., T], *args: Any) -> T:
-        attachment = Attachment(self._collected.within)
-        try:
+        with self._collected:
             chunk = advance(*args)
-        except StopIteration:
-            self._collected.end(None)
-            raise
-        except BaseException as error:
-            self._collected.end(error)
-            raise
-        finally:
-            attachment.restore()
         self._collected.saw(chunk)
         return chunk
 
@@ -170,13 +184,8 @@ class SyncStream(Generic[T], Iterator[T]):
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        collected = getattr(self, "_collected", None)
-        if collected is not None:
-            collected.drop()
 
-
-class AsyncStream(Generic[T], AsyncIterator[T]):
+class AsyncStream(_Stream, Generic[T], AsyncIterator[T]):
     """The same for ``async for``."""
 
     def __init__(
@@ -208,17 +217,8 @@ class AsyncStream(Generic[T], AsyncIterator[T]):
         raise error
 
     async def _step(self, advance: Any) -> T:
-        attachment = Attachment(self._collected.within)
-        try:
+        with self._collected:
             chunk: T = await advance
-        except StopAsyncIteration:
-            self._collected.end(None)
-            raise
-        except BaseException as error:
-            self._collected.end(error)
-            raise
-        finally:
-            attachment.restore()
         self._collected.saw(chunk)
         return chunk
 
@@ -237,8 +237,3 @@ class AsyncStream(Generic[T], AsyncIterator[T]):
 
     async def __aexit__(self, *raised: object) -> None:
         await self.aclose()
-
-    def __del__(self) -> None:
-        collected = getattr(self, "_collected", None)
-        if collected is not None:
-            collected.drop()
