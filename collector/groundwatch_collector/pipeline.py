@@ -42,7 +42,7 @@ from groundwatch_collector.traffic_metrics import TrafficMetrics
 logger = logging.getLogger(__name__)
 
 UNKNOWN_APP = "unknown"  # of feedback for a trace that was never seen
-_REMEMBERED = 100_000  # decided trace ids in memory; the ledger knows the rest
+_REMEMBERED = 20_000  # decided trace ids in memory, 300 bytes each; the ledger knows the rest
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 _LATE = "late_feedback"
 COMPLAINT = "feedback_neg"  # the stratum of traces that somebody complained about
