@@ -89,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         _calibrate,
         _redact,
         _export,
+        _erase,
         _compare,
         _gate,
         _size,
@@ -240,6 +241,14 @@ def _compare(commands: Any) -> None:
     command.add_argument("--app", default="", metavar="NAME", help="the application, where there are several")
     command.add_argument("--criterion", default="", metavar="NAME", help="only this one")
     command.add_argument("--judge", default="", metavar="NAME", help="whose verdicts (default: the most used judge)")
+    _with_server_options(command)
+
+
+def _erase(commands: Any) -> None:
+    text = "forget what somebody wrote: texts, verdicts' reasons, feedback and candidates of a trace or a person"
+    command = _command(commands, "erase", "erase_command.command", text)
+    command.add_argument("--trace", action="append", default=[], metavar="ID", help="trace id; may be repeated")
+    command.add_argument("--subject", default="", metavar="USER", help="the user as recorded with the traces")
     _with_server_options(command)
 
 

@@ -1,0 +1,57 @@
+"""`groundwatch erase`: forget what somebody wrote."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import time
+
+from groundwatch_collector.storage import open_engine, reclaim
+from groundwatch_deploy import migrations
+from groundwatch_deploy.cli import Misused, emit
+from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.settings import Settings, load
+from groundwatch_review import erasure
+
+_LOG = "the database's write-ahead log, which a running monitor is reading: it is emptied within the hour"
+
+
+def command(arguments: argparse.Namespace) -> int:
+    """Erase by trace or by person, and add what was done to erasures.jsonl in the data directory."""
+    if bool(arguments.trace) == bool(arguments.subject):
+        raise Misused("erase: give --trace ID, once for each, or --subject USER")
+    wrong = [trace_id for trace_id in arguments.trace if not re.fullmatch(r"[0-9a-f]{32}", trace_id)]
+    if wrong:
+        raise Misused(f"erase: {wrong[0][:40]!r} is no trace id; accepted: 32 hexadecimal digits, small letters")
+    try:
+        settings = load(arguments.config, data_directory=arguments.data_dir)
+        if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
+            raise ConfigError(f"{settings.server.data_directory}: no database here; give --data-dir")
+    except ConfigError as error:
+        raise Misused(str(error)) from error
+    done = _erase(settings, arguments)
+    emit(dataclasses.asdict(done), arguments.json, lambda: _text(done))
+    return 0
+
+
+def _erase(settings: Settings, arguments: argparse.Namespace) -> erasure.Erasure:
+    engine = open_engine(settings.server.url)
+    try:
+        migrations.upgrade(engine)
+        ids = arguments.trace or erasure.traces_of(engine, arguments.subject)
+        done = erasure.erase(engine, ids)
+        if not reclaim(engine):
+            done = dataclasses.replace(done, not_reached=(*done.not_reached, _LOG))
+    finally:
+        engine.dispose()
+    erasure.record(settings.server.data_directory, done, time.time())
+    return done
+
+
+def _text(done: erasure.Erasure) -> str:
+    exported = (
+        f"; {len(done.exported)} of them had been exported: {', '.join(done.exported)}" if done.exported else ""
+    )
+    head = f"{done.traces} traces erased, {done.candidates} candidates removed{exported}"
+    return "\n".join([head, "Not reached:", *(f"- {place}" for place in done.not_reached)])

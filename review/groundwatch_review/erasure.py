@@ -1,0 +1,102 @@
+"""Forget what somebody wrote: every text of a trace or of all traces of a person, and the candidates made of them.
+
+Rows that are only counted (ledger, labels, scores) stay: without them the estimate of everybody's traffic would move.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, delete, select, update
+
+from groundwatch_collector.ragtrace import from_json
+from groundwatch_collector.sampled import BLANK_PAYLOAD
+from groundwatch_collector.tables import feedback, sampled_traces
+from groundwatch_review.tables import candidates, reviews
+from groundwatch_scorer.tables import judgements
+
+_AT_ONCE = 500
+NOT_REACHED = (
+    "the span log or topic, until its retention is over; nothing in it is judged or shown again",
+    "backups of the database: restore one, then run the same erasure",
+    "copies of exports outside: remove the listed candidates there, and export again to the same files",
+)
+"""What an erasure cannot change, said with each one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What was found and removed. ``exported`` names candidates that had left: whoever has them must remove them."""
+
+    traces: int
+    candidates: int
+    exported: tuple[str, ...]
+    not_reached: tuple[str, ...] = NOT_REACHED
+
+
+def traces_of(engine: Engine, subject: str) -> list[str]:
+    """Ids of the kept traces that carry *subject* as their user, or for which *subject* gave feedback."""
+    likely = select(sampled_traces.c.trace_id, sampled_traces.c.payload).where(
+        sampled_traces.c.payload.contains(json.dumps(subject)[1:-1], autoescape=True)
+    )
+    said = select(feedback.c.trace_id).where(feedback.c.by == subject)
+    with engine.connect() as connection:
+        found = [row.trace_id for row in connection.execute(likely) if from_json(row.payload).user_hash == subject]
+        return list(dict.fromkeys([*found, *connection.scalars(said)]))
+
+
+def erase(engine: Engine, trace_ids: Collection[str]) -> Erasure:
+    """Remove all text of these traces. Doing it again changes nothing; ids that nobody knows are not counted."""
+    known, gone = 0, []
+    for ids in _batches(trace_ids):
+        with engine.begin() as connection:
+            known += _known(connection, ids)
+            _blank(connection, ids)
+            gone += _remove_candidates(connection, ids)
+    exported = tuple(sorted(candidate_id for candidate_id, left in gone if left))
+    return Erasure(traces=known, candidates=len(gone), exported=exported)
+
+
+def record(folder: Path, erasure: Erasure, now: float) -> Path:
+    """Add the erasure to ``erasures.jsonl`` in *folder*, readable by its owner only; it names no trace and nobody."""
+    path = folder / "erasures.jsonl"
+    line = json.dumps({"erased_at": datetime.fromtimestamp(now, UTC).isoformat(), **asdict(erasure)}) + "\n"
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "w") as file:
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+    return path
+
+
+def _batches(trace_ids: Collection[str]) -> Iterator[Sequence[str]]:
+    ids = list(dict.fromkeys(trace_ids))
+    return (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
+
+
+def _known(connection: Connection, ids: Sequence[str]) -> int:
+    tables = (sampled_traces, judgements, feedback, reviews, candidates)
+    found = (connection.scalars(select(table.c.trace_id).where(table.c.trace_id.in_(ids))) for table in tables)
+    return len({trace_id for rows in found for trace_id in rows})
+
+
+def _blank(connection: Connection, ids: Sequence[str]) -> None:
+    def change(table: Table, **values: Any) -> None:
+        connection.execute(update(table).where(table.c.trace_id.in_(ids)).values(values))
+
+    change(sampled_traces, payload=BLANK_PAYLOAD)
+    change(judgements, explanation="", detail="{}")
+    change(feedback, comment="", by="")
+    change(reviews, note="")
+
+
+def _remove_candidates(connection: Connection, ids: Sequence[str]) -> list[tuple[str, bool]]:
+    """Ids of the candidates that are gone, and whether each had been exported."""
+    removed = delete(candidates).where(candidates.c.trace_id.in_(ids))
+    rows = connection.execute(removed.returning(candidates.c.candidate_id, candidates.c.exported_at))
+    return [(row.candidate_id, row.exported_at is not None) for row in rows]

@@ -1,0 +1,85 @@
+"""Erasure: no byte of what somebody wrote is left, and what is out of reach is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from exportable import NOW, add, make_trace
+from sqlalchemy import Engine, insert, select
+
+from groundwatch_collector import storage
+from groundwatch_collector.tables import feedback, sampled_traces
+from groundwatch_deploy import cli, migrations
+from groundwatch_review.erasure import NOT_REACHED, erase, traces_of
+from groundwatch_review.export import export
+from groundwatch_review.tables import candidates
+
+WORDS = "zyxwv-canary words that nobody else writes"
+
+
+def wrote(engine: Engine, number: int, user: str, question: str = WORDS) -> str:
+    trace = make_trace(number, question, answer=f"{WORDS}.", user_hash=user)
+    candidate_id = add(engine, trace)
+    row = {"feedback_id": f"f{number}", "trace_id": trace.trace_id, "name": "thumbs", "sentiment": "negative"}
+    with engine.begin() as connection:
+        connection.execute(insert(feedback).values(**row, comment=WORDS, by=user, received_at=NOW, position=number))
+    return candidate_id
+
+
+def test_a_person_is_erased_from_candidates_and_the_next_export(engine: Engine, tmp_path: Path) -> None:
+    first = wrote(engine, 1, "subject-1")
+    kept = wrote(engine, 2, "subject-2", "What else is there to ask?")
+    files = (tmp_path / "dev", tmp_path / "holdout")
+    export(engine, files[0], NOW, holdout=files[1])
+    done = erase(engine, traces_of(engine, "subject-1"))
+    assert (done.traces, done.candidates, done.exported) == (1, 1, (first,))
+    export(engine, files[0], NOW, holdout=files[1])
+    left = "".join(path.read_text() for path in files)
+    assert first not in left
+    assert kept in left
+    with engine.connect() as connection:
+        assert list(connection.scalars(select(candidates.c.candidate_id))) == [kept]
+        assert set(connection.scalars(select(feedback.c.by))) == {"", "subject-2"}
+
+
+def test_erasing_again_and_erasing_nobody_changes_nothing(engine: Engine) -> None:
+    wrote(engine, 1, "subject-1")
+    assert erase(engine, [f"{1:032x}"]).candidates == 1
+    again = erase(engine, [f"{1:032x}"])
+    assert (again.candidates, again.exported) == (0, ())
+    assert traces_of(engine, "subject-1") == []
+    assert traces_of(engine, "subject_%") == []
+    assert erase(engine, ["f" * 32]).traces == 0
+
+
+def test_a_subject_is_a_whole_value(engine: Engine) -> None:
+    wrote(engine, 1, "subject-11")
+    assert traces_of(engine, "subject-1") == []
+
+
+def test_the_command_leaves_no_byte_in_the_database_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = storage.open_engine(f"sqlite:///{tmp_path / 'groundwatch.db'}")
+    migrations.upgrade(engine)
+    wrote(engine, 1, "subject-1")
+    engine.dispose()
+    assert any(WORDS.encode() in path.read_bytes() for path in tmp_path.iterdir())
+    assert cli.main(["erase", "--subject", "subject-1", "--data-dir", str(tmp_path), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["traces"], said["candidates"], tuple(said["not_reached"])) == (1, 1, NOT_REACHED)
+    for path in tmp_path.iterdir():
+        assert b"zyxwv" not in path.read_bytes(), path.name
+        assert b"subject-1" not in path.read_bytes(), path.name
+    (line,) = (tmp_path / "erasures.jsonl").read_text().splitlines()
+    assert json.loads(line)["traces"] == 1
+    assert (tmp_path / "erasures.jsonl").stat().st_mode & 0o077 == 0
+    engine = storage.open_engine(f"sqlite:///{tmp_path / 'groundwatch.db'}")
+    with engine.connect() as connection:
+        assert connection.scalar(select(sampled_traces.c.state)) is not None  # the row is still counted
+    engine.dispose()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--trace", "xyz"], ["--trace", "0" * 32, "--subject", "a"]])
+def test_what_is_no_trace_and_no_person_is_refused(arguments: list[str], tmp_path: Path) -> None:
+    assert cli.main(["erase", *arguments, "--data-dir", str(tmp_path)]) == 2
