@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from groundwatch_collector import refused
 from groundwatch_collector.limits import Reason
 from groundwatch_collector.novelty import AppNovelty, Sight
-from groundwatch_collector.ragtrace import FAILED_EXECUTION, RagTrace
+from groundwatch_collector.ragtrace import FAILED_EXECUTION, Outcome, RagTrace
 from groundwatch_collector.rate_tables import InForce
 from groundwatch_collector.strata import STRATA
 
@@ -160,13 +160,19 @@ class TrafficMetrics:
         """Several of these move with every trace: their children are then found in a tenth of the time."""
         remembered = lru_cache(_REMEMBERED_CHILDREN)
         self._decided_of = remembered(self._decided.labels)
-        self._requests_of = remembered(self._requests.labels)
+        self._requests_of = remembered(self._requests_from_zero)
         self._duration_of = remembered(self._duration.labels)
         self._stage_of = remembered(self._stage.labels)
         self._first_token_of = remembered(self._first_token.labels)
         self._tokens_of = remembered(self._tokens.labels)
         self._novel_leaders_of = remembered(self._novel_leaders.labels)
         self._novel_threshold_of = remembered(self._novel_threshold.labels)
+
+    def _requests_from_zero(self, app: str, version: str, outcome: Outcome) -> Counter:
+        """All outcomes of a version exist from its first request on: its first error is then an increase."""
+        for other in Outcome:
+            self._requests.labels(app, version, other)
+        return self._requests.labels(app, version, outcome)
 
     def decided(self, verdict: str, reason: str, trace: RagTrace | None) -> None:
         """Count one new row of the ledger; *trace* is None when it was not a question."""

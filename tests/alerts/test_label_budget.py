@@ -83,3 +83,13 @@ def trace(app: str, version: str, error_class: str) -> RagTrace:
         usage=Usage(10, 10, 0.01),
         time_to_first_token_seconds=0.5,
     )
+
+
+def test_every_outcome_of_a_version_is_there_from_its_first_request() -> None:
+    """A series that is born with a value loses it to increase(): the first error would not be seen."""
+    registry = CollectorRegistry()
+    TrafficMetrics(registry).decided("sampled", "hash", trace("shop", "v1", "E"))
+    found = {
+        row.split('outcome="')[1].split('"')[0] for row in lines(registry) if row.startswith("rag_requests_total")
+    }
+    assert found == {str(outcome) for outcome in Outcome}
