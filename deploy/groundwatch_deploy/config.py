@@ -163,6 +163,11 @@ class JudgeConfig:
     llm_budget_usd_per_day: float = 0.0  # 0: no money budget
     llm_allow_private_network: bool = False  # whether llm_base_url may be in a private network; loopback always may
     llm_send_unredacted: bool = False  # true: the model sees traces as they are, personal data included
+    cascade: bool = False  # true: the model and people read again only a chosen part of what the local judge has read
+    cascade_unsure_chance: float = 0.3  # of being read by the model where the local judge abstains or finds a failure
+    cascade_sure_chance: float = 0.12  # likewise where it finds none; both above 0, or the rest could not be known
+    people_unsure_chance: float = 0.1  # of being put to people where the two judges disagree or both are unsure
+    people_sure_chance: float = 0.02  # likewise elsewhere
     lease_seconds: float = 300.0  # a claimed trace goes back to the queue after this long without a verdict
     batch: int = 16  # traces claimed at once
 

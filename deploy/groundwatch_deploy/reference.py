@@ -21,6 +21,7 @@ from prometheus_client.metrics_core import Metric
 from sqlalchemy import Engine
 
 from groundwatch_alerts.change_monitor import ChangeMetrics
+from groundwatch_alerts.corrected_metrics import CorrectedCollector
 from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_alerts.objectives import Objective
 from groundwatch_alerts.version_metrics import VersionCollector
@@ -60,6 +61,7 @@ METRICS_HEAD = """# Metrics
 
 Served in the Prometheus text format at `http://127.0.0.1:4391/metrics`. `rag_*` speaks of the watched application,
 `groundwatch_*` of the monitor itself. Counts and timestamps are exported, never ratios or ages: Prometheus divides.
+`rag_corrected_*` is the exception: an estimate of two phases cannot be put together from counters.
 Label values come from closed or capped sets; what does not fit is counted under `__other__` and in
 `groundwatch_label_overflow_total` or `groundwatch_tally_label_overflow_total`. No label ever holds text of a user, a
 question or a trace id.
@@ -157,6 +159,7 @@ def _registry(engine: Engine, log: SpanLog) -> CollectorRegistry:
     registry.register(TallyCollector(engine))
     registry.register(TallyCollector(engine, family="settled"))
     registry.register(VersionCollector(engine, ""))
+    registry.register(CorrectedCollector(engine, [""], now=lambda: 0.0))
     return registry
 
 

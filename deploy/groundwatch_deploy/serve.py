@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from queue import SimpleQueue
 from types import TracebackType
@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, make_url
 
 from groundwatch_alerts.change_monitor import ChangeMetrics, ChangeMonitor
+from groundwatch_alerts.corrected_metrics import CorrectedCollector
 from groundwatch_alerts.estimate_metrics import TallyCollector
 from groundwatch_alerts.tallies import TABLES
 from groundwatch_alerts.version_metrics import VersionCollector
@@ -51,7 +52,7 @@ from groundwatch_deploy.settings import Settings, load
 from groundwatch_deploy.tls import tls_of
 from groundwatch_review.console import console_app
 from groundwatch_review.redaction import redact_text
-from groundwatch_scorer import judgement_store, queue
+from groundwatch_scorer import judgement_store, queue, second_look
 from groundwatch_scorer.judged_history import JudgedHistory
 from groundwatch_scorer.judgement import Judge
 from groundwatch_scorer.local_judge import LocalJudge
@@ -226,6 +227,7 @@ class Monitor:
             lease_seconds=self.settings.judge.lease_seconds,
             batch=self.settings.judge.batch,
             now=self.now,
+            cascade=cascade(self.settings.judge, self.judges, self._salt),
         )
 
     def _settler(self) -> Settler:
@@ -293,6 +295,8 @@ class Monitor:
             now=self.now,
             candidate_key=self.secrets.candidate_key.value,
             candidate_policy=self.settings.candidates,
+            objectives=self.settings.objectives,
+            alerts=self.settings.alerts,
         )
 
     def _export_sums(self) -> None:
@@ -301,6 +305,7 @@ class Monitor:
         for family in TABLES:
             self.registry.register(TallyCollector(self.engine, rates=self._chances, judges=names, family=family))
         self.registry.register(VersionCollector(self.engine, names[0]))
+        self.registry.register(CorrectedCollector(self.engine, names, now=self.now))
 
     def _changes(self) -> ChangeMonitor:
         return ChangeMonitor(
@@ -399,6 +404,24 @@ def judges(config: JudgeConfig, api_key: Secret, engine: Engine, now: float) -> 
         midnight = now - now % 86_400
         chosen.append(llm_judge(config, api_key, lambda name: judgement_store.spent_usd(engine, name, midnight)))
     return chosen
+
+
+def cascade(config: JudgeConfig, judges: Sequence[Judge], salt: bytes) -> second_look.Cascade | None:
+    """Who reads again, and with which chances; None where every judge reads everything.
+
+    Raises :class:`ConfigError` for a chance that is none.
+    """
+    if not config.cascade:
+        return None
+    try:
+        model = second_look.Chances(config.cascade_unsure_chance, config.cascade_sure_chance)
+        people = second_look.Chances(config.people_unsure_chance, config.people_sure_chance)
+    except ValueError as error:
+        raise ConfigError(f"[judge] cascade: {error}") from error
+    return second_look.Cascade(
+        second_look.Choice(judges[1].identifier, model, salt) if len(judges) > 1 else None,
+        second_look.Choice(second_look.PEOPLE, people, salt),
+    )
 
 
 def llm_judge(config: JudgeConfig, api_key: Secret, spent_usd: Callable[[str], float] = lambda _name: 0.0) -> Judge:

@@ -6,8 +6,9 @@ so that a crash at any moment leaves either all of it or none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, Row, Table, and_, func, or_, select, update
@@ -17,7 +18,7 @@ from groundwatch_collector.ragtrace import COMPLETED, RagTrace, from_json
 from groundwatch_collector.sampled import SampledTrace
 from groundwatch_collector.storage import add_to_tally, reader
 from groundwatch_collector.tables import ledger, sampled_traces
-from groundwatch_scorer import judgement_store
+from groundwatch_scorer import judgement_store, second_look
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion, Judgement
 from groundwatch_scorer.tables import fault_tally, verdict_tally
 
@@ -104,9 +105,17 @@ def release_all(engine: Engine) -> int:
 
 
 def finish(
-    engine: Engine, sampled: SampledTrace, judgements: Sequence[Judgement], *, bucket_seconds: int, now: float
+    engine: Engine,
+    sampled: SampledTrace,
+    judgements: Sequence[Judgement],
+    *,
+    bucket_seconds: int,
+    now: float,
+    looks: Sequence[second_look.SecondLook] = (),
 ) -> bool:
     """Record *judgements* (of one or several judges), their tallies and the trace's state, all or nothing.
+
+    *looks* say which judges were asked only with a chance: their verdicts weigh that much more.
 
     False, and nothing is written, when the trace was finished before: finishing twice does not count twice.
     """
@@ -116,10 +125,13 @@ def finish(
         if not _close(connection, trace.trace_id, state, now):
             return False
         judgement_store.append(connection, judgements)
+        second_look.keep(connection, trace.trace_id, looks)
         # Outside COMPLETED nothing was answered: in no denominator of quality, hence in no numerator either.
         if sampled.family == "fast" and trace.outcome in COMPLETED:
             place = place_of(trace.started_at, bucket_seconds, trace.app, trace.version, sampled.stratum)
-            add_to_tallies(connection, place, sampled.weight, judgements)
+            add_to_tallies(
+                connection, place, sampled.weight, judgements, asked={look.asked: look.chance for look in looks}
+            )
     return True
 
 
@@ -231,14 +243,24 @@ def add_to_tallies(
     weight: float,
     judgements: Sequence[Judgement],
     tallies: Tallies = FAST,
+    *,
+    asked: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
-    """Add what *judgements* of one trace say to the sums at *place*, inside the caller's transaction."""
-    add_to_tally(connection, tallies.verdicts, [_verdict_row(place, weight, j) for j in judgements])
+    """Add what *judgements* of one trace say to the sums at *place*, inside the caller's transaction.
+
+    *asked* is the chance with which a judge was asked, where that was not certain.
+    """
+    weights = {j.identifier: second_look.weight_of(j, weight, asked) for j in judgements}
+    rows = [_verdict_row(place, weights[j.identifier], j) for j in judgements]
+    add_to_tally(connection, tallies.verdicts, rows)
     faults = [(j, layer) for j in judgements if (layer := _fault_layer(j))]
     add_to_tally(
         connection,
         tallies.faults,
-        [place | {"layer": layer, "judge": j.identifier, "weight": weight, "judged": 1} for j, layer in faults],
+        [
+            place | {"layer": layer, "judge": j.identifier, "weight": weights[j.identifier], "judged": 1}
+            for j, layer in faults
+        ],
     )
 
 

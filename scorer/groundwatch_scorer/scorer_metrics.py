@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from groundwatch_scorer.judgement import Assessment, Judgement
+from groundwatch_scorer.second_look import PEOPLE, SecondLook
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -58,6 +59,16 @@ class ScorerMetrics:
             ["judge", "flag"],
             registry=registry,
         )
+        self.looks = Counter(
+            "groundwatch_second_looks_total",
+            "Judged traces by who might read them again, who was chosen to, and whether the verdict before is unsure",
+            ["by", "chosen", "unsure"],
+            registry=registry,
+        )
+        for by in ("model", PEOPLE):
+            for chosen in ("no", "yes"):
+                for unsure in ("no", "yes"):
+                    self.looks.labels(by, chosen, unsure)
         self.database_errors = Counter(
             "groundwatch_judge_database_errors_total",
             "Scoring steps that the database refused; tried again later",
@@ -88,6 +99,11 @@ class ScorerMetrics:
             self.flags.labels(judge, flag).inc()
         if assessment.unscored_reason:
             self.failures.labels(judge, assessment.unscored_reason).inc()
+
+    def looked(self, looks: list[SecondLook]) -> None:
+        for look in looks:
+            by = PEOPLE if look.asked == PEOPLE else "model"
+            self.looks.labels(by, "yes" if look.chosen else "no", "yes" if look.unsure else "no").inc()
 
     def recorded(self, judgements: list[Judgement]) -> None:
         for judgement in judgements:

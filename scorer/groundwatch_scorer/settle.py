@@ -20,7 +20,7 @@ from groundwatch_collector.settling import MARGIN_SECONDS, STEP, Standing, chanc
 from groundwatch_collector.settling_tables import late_offers, settled_traffic_tally, settling_tally
 from groundwatch_collector.storage import add_to_tally, reader
 from groundwatch_collector.tables import ledger, sampled_traces
-from groundwatch_scorer import judgement_store
+from groundwatch_scorer import judgement_store, second_look
 from groundwatch_scorer.judgement import AnnotatorKind, Judgement
 from groundwatch_scorer.queue import Tallies, add_to_tallies, place_of, unscored
 from groundwatch_scorer.scorer_metrics import SettleMetrics
@@ -188,12 +188,15 @@ def _add_verdicts(
     judged = 0
     for start in range(0, len(chosen), _CHUNK):
         part = chosen[start : start + _CHUNK]
-        verdicts = judgement_store.automatic(connection, [one.trace_id for one in part])
+        ids = [one.trace_id for one in part]
+        verdicts, asked = judgement_store.automatic(connection, ids), second_look.chances(connection, ids)
         for one in part:
             found = verdicts.get(one.trace_id)
             judged += found is not None
             if one.eligible:
-                add_to_tallies(connection, one.place, one.weight, found or _gone(one, judges, now), SETTLED)
+                rows = found or _gone(one, judges, now)
+                chances = asked.get(one.trace_id, {})
+                add_to_tallies(connection, one.place, one.weight, rows, SETTLED, asked=chances)
     return judged
 
 

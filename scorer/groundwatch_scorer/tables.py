@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, String, Table, Text
 
 from groundwatch_collector.storage import metadata
 
@@ -23,6 +23,18 @@ judgements = Table(
     Index("ix_judgements_trace_id", "trace_id"),
     Index("ix_judgements_criterion_label", "criterion", "label"),
 )
+
+
+second_looks = Table(
+    "second_looks",
+    metadata,
+    Column("trace_id", String(32), primary_key=True),
+    Column("asked", String(200), primary_key=True),  # a judge's identifier, or "people"
+    Column("chance", Float, nullable=False),  # in (0, 1], given that the trace was judged at all
+    Column("chosen", Boolean, nullable=False),
+    Column("unsure", Boolean, nullable=False),  # the verdicts before it were not to be relied on
+)
+"""Whether a trace was to be read again, by whom and with which chance: a row for every trace that might have been."""
 
 
 def _verdict_tally(name: str) -> Table:

@@ -13,7 +13,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from groundwatch_collector.ragtrace import RagTrace
 from groundwatch_collector.sampled import SampledTrace
-from groundwatch_scorer import queue
+from groundwatch_scorer import queue, second_look
 from groundwatch_scorer.judgement import AnnotatorKind, Assessment, Judge, Judgement
 from groundwatch_scorer.scorer_metrics import ScorerMetrics
 
@@ -28,7 +28,8 @@ MAX_BACKOFF_SECONDS = 30.0
 class ScorerWorker:
     """Runs *judges* over the queue. Every claimed trace is finished exactly once, whatever a judge does.
 
-    The first judge makes the headline; the others have series of their own.
+    The first judge makes the headline; the others have series of their own. With a *cascade* the model in it reads
+    only what it is chosen for.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class ScorerWorker:
         batch: int = 16,
         max_attempts: int = queue.MAX_ATTEMPTS,
         to_judgements: ToJudgements | None = None,
+        cascade: second_look.Cascade | None = None,
     ) -> None:
         if not judges:
             raise ValueError("a scorer needs at least one judge")
@@ -55,6 +57,7 @@ class ScorerWorker:
         self._batch = batch
         self._max_attempts = max_attempts
         self._to_judgements = to_judgements or _criteria_judgements()
+        self._cascade = cascade
         self._stop = threading.Event()
         self._held: list[str] = []  # claimed by this worker and neither finished nor given back
         self._held_until = 0.0  # when that lease ends
@@ -111,10 +114,10 @@ class ScorerWorker:
                 stop.wait(IDLE_SECONDS)
 
     def _finish(self, sampled: SampledTrace) -> int:
-        judgements = [j for judge in self._judges for j in self._judge(judge, sampled.trace)]
+        judgements, looks = self._read(sampled.trace)
         try:
             finished = queue.finish(
-                self._engine, sampled, judgements, bucket_seconds=self._bucket_seconds, now=self._now()
+                self._engine, sampled, judgements, bucket_seconds=self._bucket_seconds, now=self._now(), looks=looks
             )
         except (OperationalError, InterfaceError):
             raise  # the database is away: this trace is as good as any
@@ -124,7 +127,26 @@ class ScorerWorker:
             return 0
         if finished:  # metrics follow what is committed
             self._metrics.recorded(judgements)
+            self._metrics.looked(looks)
         return int(finished)
+
+    def _read(self, trace: RagTrace) -> tuple[list[Judgement], list[second_look.SecondLook]]:
+        """What the judges say, those that read second only where they are chosen to; and how was chosen."""
+        first, *others = self._judges
+        found = self._judge(first, trace)
+        if self._cascade is None:
+            return [*found, *(j for judge in others for j in self._judge(judge, trace))], []
+        unsure = second_look.is_unsure(found)
+        looks: list[second_look.SecondLook] = []
+        model, second = self._cascade.model, list[Judgement]()
+        for judge in others:
+            if model is not None and judge.identifier == model.asked:
+                looks.append(model.look(trace.trace_id, unsure))
+                if not looks[-1].chosen:
+                    continue
+            second += self._judge(judge, trace)
+        looks.append(self._cascade.people.look(trace.trace_id, second_look.is_open(found, second)))
+        return [*found, *second], looks
 
     def _judge(self, judge: Judge, trace: RagTrace) -> list[Judgement]:
         started = perf_counter()
