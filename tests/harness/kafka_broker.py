@@ -127,7 +127,7 @@ class Broker:
             self._process = subprocess.Popen(
                 [*_command(self._classes), "kafka.Kafka", str(self._properties)], stdout=log, stderr=log
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180  # a loaded machine takes its time to start a JVM
         while not self._answers():
             if time.monotonic() > deadline or self._process.poll() is not None:
                 self.kill()

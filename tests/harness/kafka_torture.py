@@ -93,7 +93,7 @@ def run(kills: int, seed: int, folder: Path, broker_every: int = 10) -> dict[str
         thread.start()
         try:
             for number in range(1, kills + 1):
-                time.sleep(rng.uniform(0.2, 4.0))
+                time.sleep(rng.uniform(0.1, 2.0))
                 victim = rng.randrange(_WORKERS)
                 collectors.kill(victim)
                 if broker_every and number % broker_every == 0:
