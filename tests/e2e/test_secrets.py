@@ -60,13 +60,15 @@ def trace(number: int) -> dict[str, Any]:
 def echoing_model():
     """A model server that refuses every call and repeats all of it in its error, as some gateways do.
 
-    Gives its address, and an event that is set once it has repeated the question and the key.
+    Gives its address, an event that is set once it has repeated the question and the key, and all that it was sent.
     """
     repeated = threading.Event()
+    bodies: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             said = self.rfile.read(int(self.headers["content-length"])).decode()
+            bodies.append(said)
             body = json.dumps({"error": {"message": f"{self.headers['authorization']} {said}"}}).encode()
             self.send_response(400)
             self.send_header("content-length", str(len(body)))
@@ -82,7 +84,7 @@ def echoing_model():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/v1", repeated
+            yield f"http://127.0.0.1:{server.server_port}/v1", repeated, bodies
         finally:
             server.shutdown()
 
@@ -90,8 +92,11 @@ def echoing_model():
 class Served:
     """`groundwatch serve` in a process of its own, and all that it prints."""
 
-    def __init__(self, folder: Path, model_url: str, model_repeated: threading.Event) -> None:
-        self.folder, self.model_repeated = folder, model_repeated
+    def __init__(
+        self, folder: Path, model: tuple[str, threading.Event, list[str]], *, unredacted: bool = True
+    ) -> None:
+        self.folder = folder
+        model_url, self.model_repeated, self.model_was_sent = model
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             grpc_port = probe.getsockname()[1]
@@ -99,7 +104,8 @@ class Served:
         config = folder / "groundwatch.toml"
         config.write_text(
             f'[server]\ningest_keys = ["shop:{digest}"]\ngrpc_port = {grpc_port}\n'
-            f'[judge]\nllm_model = "judge-1"\nllm_base_url = "{model_url}"\nllm_send_unredacted = true\n'
+            f'[judge]\nllm_model = "judge-1"\nllm_base_url = "{model_url}"\n'
+            f"llm_send_unredacted = {str(unredacted).lower()}\n"
             "[decide]\ngrace_seconds = 0.05\nidle_seconds = 0.2\n"
             "[decide.rates]\n" + "".join(f"{stratum} = 1.0\n" for stratum in DecideConfig().rates)
         )
@@ -151,7 +157,17 @@ class Served:
 @pytest.fixture
 def served(tmp_path):
     with echoing_model() as model:
-        monitor = Served(tmp_path, *model)
+        monitor = Served(tmp_path, model)
+        yield monitor
+        if monitor.process.poll() is None:
+            monitor.process.kill()
+            monitor.stop()
+
+
+@pytest.fixture
+def served_with_defaults(tmp_path):
+    with echoing_model() as model:
+        monitor = Served(tmp_path, model, unredacted=False)
         yield monitor
         if monitor.process.poll() is None:
             monitor.process.kill()
@@ -215,3 +231,30 @@ def test_no_canary_is_said_when_the_database_refuses_a_row(served):
     said = served.wait("refused by test: sampled_traces") + served.stop()
     clean(said)
     assert "[parameters: (" not in said
+
+
+PERSONAL = {
+    "mail": "jane.roe.birdxq@example.org",
+    "phone": "13812340987",
+    "id": "11010519491231002X",
+    "card": "4000056655665556",
+    "key": "ghp_q1W2e3R4t5Y6u7I8o9P0aSdFgHjKlZxCvBnM",
+    "name": "Bernadette Kowalski",
+    "address": "221B Baker Street, London NW1 6XE",
+}
+
+
+def test_the_model_is_sent_nothing_personal_by_default(served_with_defaults):
+    """In the question, the answer and the documents; the judge then says that it could not be asked, and why."""
+    body = json.dumps(trace(3))
+    mixed = "; ".join(f"my {name} is {value}" for name, value in PERSONAL.items())
+    for text in (QUERY, ANSWER):
+        body = body.replace(text, f"How large may a file be? {mixed}")
+    assert served_with_defaults.post("/v1/traces", body.encode()).status_code == 200
+    served_with_defaults.wait(r"groundwatch_judge_failures_total\{.*\} [1-9]")
+    sent = "".join(served_with_defaults.model_was_sent)
+    assert "How large may a file be?" in sent
+    for value in PERSONAL.values():
+        assert value not in sent
+    assert "[[EMAIL_1]]" in sent
+    served_with_defaults.stop()

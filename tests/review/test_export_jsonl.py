@@ -15,7 +15,8 @@ from sqlalchemy import Engine, select, update
 from groundwatch_collector.ragtrace import Citation, Document, Feedback, Stage
 from groundwatch_review import candidates, desk
 from groundwatch_review.candidates import CandidatePolicy
-from groundwatch_review.export import HELD, canonical, export_jsonl, manifest_path
+from groundwatch_review.export import HELD, OWN, canonical, export, export_jsonl, manifest_path
+from groundwatch_review.formats import FORMATS
 from groundwatch_review.schema import problems
 from groundwatch_review.tables import candidates as table
 
@@ -180,12 +181,16 @@ def test_a_canary_in_every_field_is_in_no_exported_byte(
     assert canary not in stored
     if candidates.load(engine, candidate_id)["redaction"]["status"] != "BLOCKED":
         candidates.confirm(engine, candidate_id, REVIEWER, NOW)
-    holdout = tmp_path / "holdout.jsonl"
-    report = export_jsonl(engine, tmp_path / "out.jsonl", NOW, holdout=holdout)
-    assert report.written + report.holdout_written + sum(report.held.values()) == 1
-    exported = b"".join(path.read_bytes() for path in tmp_path.glob("*.jsonl*"))
-    assert canary.encode() not in exported
-    assert trace.trace_id.encode() not in exported
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    for layout in (OWN, *FORMATS):
+        paths = (folder / f"{layout}.out", folder / f"{layout}.holdout")
+        report = export(engine, paths[0], NOW, layout=layout, holdout=paths[1])
+        assert report.written + report.holdout_written + sum(report.held.values()) == 1
+    exported = b"".join(path.read_bytes() for path in folder.iterdir())
+    for secret in (canary, trace.trace_id):
+        assert secret.encode() not in exported
+        assert json.dumps(secret)[1:-1].encode() not in exported
 
 
 def test_links_and_odd_paths_are_refused_and_nothing_is_written(engine: Engine, tmp_path: Path) -> None:

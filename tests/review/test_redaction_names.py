@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 
 import pytest
 
-from groundwatch_review.redaction import DETECTORS, active, redact_text
+from groundwatch_review.redaction import DETECTORS, RedactionLimits, active, redact_text
 from groundwatch_review.redaction.rules import Detector, Span
 
 # Names that no labelled row of the development set holds.
@@ -69,17 +70,24 @@ DETECTOR_NAMES = [detector.name for detector in DETECTORS]
 
 
 @pytest.mark.parametrize("name", DETECTOR_NAMES)
-@pytest.mark.parametrize("fault", ["raised", "bad_offsets"])
+@pytest.mark.parametrize("fault", ["raised", "bad_offsets", "hung"])
 def test_any_detector_that_fails_blocks(name: str, fault: str) -> None:
     """One of the real detectors is broken at a time; the others still speak."""
 
     def broken(view):
         if fault == "raised":
             raise ValueError("quotes a@example.com")
+        if fault == "hung":
+            threading.Event().wait(5)
         yield Span(0, len(view.folded) + 1, "EMAIL")
 
-    chosen = [d if d.name != name else Detector(name, "1", broken) for d in DETECTORS]
-    result = redact_text("plain text", detectors=chosen)
+    chosen = [
+        Detector(name, "1", broken),
+        *(d for d in DETECTORS if d.name != name),
+    ]  # first: nothing else takes time
+    limits = RedactionLimits(hang_seconds=0.3) if fault == "hung" else None
+    result = redact_text("plain text", detectors=chosen, limits=limits)
     assert result.status == "BLOCKED"
+    assert f"detector:{name}:{fault}" in result.reasons
     assert "plain" not in result.text
     assert "example" not in "".join(result.reasons)
