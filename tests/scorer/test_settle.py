@@ -24,6 +24,7 @@ from groundwatch_collector.settling_tables import (
 from groundwatch_scorer import queue, settle
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion, Judgement
 from groundwatch_scorer.scorer_metrics import SettleMetrics
+from groundwatch_scorer.second_look import SecondLook
 from groundwatch_scorer.tables import settled_fault_tally, settled_verdict_tally
 
 T0 = 1_780_000_000.0 // settling.STEP * settling.STEP
@@ -66,7 +67,9 @@ def rise(engine: Engine, made: Decision, p: float, *, to: str = "feedback_neg", 
             assert decision_store.queue_late(connection, late, at)
 
 
-def judge(engine: Engine, failing: Sequence[int] = (), *, now: float = T0 + 7200) -> None:
+def judge(
+    engine: Engine, failing: Sequence[int] = (), *, now: float = T0 + 7200, looks: Sequence[SecondLook] = ()
+) -> None:
     """Judge whatever waits; the traces numbered in *failing* fail."""
     for sampled in queue.claim(engine, 100, 60.0, now):
         failed = int(sampled.trace.trace_id, 16) in failing
@@ -75,7 +78,7 @@ def judge(engine: Engine, failing: Sequence[int] = (), *, now: float = T0 + 7200
             sampled.trace.trace_id, Criterion.ANY_FAILURE, "fail" if failed else "pass", None, "",
             AnnotatorKind.CODE, "local-1", now, detail=detail,
         )  # fmt: skip
-        assert queue.finish(engine, sampled, [verdict], bucket_seconds=BUCKET, now=now)
+        assert queue.finish(engine, sampled, [verdict], bucket_seconds=BUCKET, now=now, looks=looks)
 
 
 def settled(engine: Engine, now: float = DUE) -> settle.Settled | None:
@@ -120,6 +123,15 @@ def test_without_late_feedback_both_families_say_the_same(engine):
     assert faults[0] == faults[1] != []
     traffic = {(r.stratum, r.outcome): (r.traces, r.received) for r in rows(engine, settled_traffic_tally)}
     assert traffic["error_timeout", "error"] == (4.0, 1)
+
+
+def test_a_judge_that_is_asked_with_a_chance_weighs_more_in_both_families(engine):
+    decide(engine, 1)
+    judge(engine, failing=[1], looks=[SecondLook("local-1", 0.25, chosen=True, unsure=False)])
+    settled(engine)
+    assert sums(engine, "settled") == sums(engine, "fast") == {"normal_b0": (1.0, 8.0, 8.0, 64.0, 0.0)}
+    faults = [tallies.fault_layers(engine, app="shop", judge="local-1", family=f) for f in ("fast", "settled")]
+    assert [[(f.layer, f.weight) for f in found] for found in faults] == [[("retrieval", 8.0)]] * 2
 
 
 def test_late_complaints_move_traffic_and_verdicts_together(engine):
