@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 
 import kafka_broker
+import live_python
 import otelcol
 import pytest
 from sqlalchemy import Engine, create_engine, text
@@ -29,6 +30,7 @@ SERVICES = {
     "postgresql": (("/usr/lib/postgresql/15/bin/initdb", "initdb"), "apt-get install postgresql"),
     "openssl": (("openssl",), "apt-get install openssl"),
     "otelcol": ((str(otelcol.binary()),), "python tests/harness/otelcol.py build (with Go; a few minutes, once)"),
+    "live": ((str(live_python.path()),), "python tests/harness/live_python.py build (a few minutes, once)"),
     "kafka": (("java",), "apt-get install default-jre-headless maven (see tests/harness/kafka_broker.py)"),
     "actionlint": (
         ("actionlint", str(Path.home() / ".cache/groundwatch-actionlint/actionlint")),
