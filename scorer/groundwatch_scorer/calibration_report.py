@@ -199,8 +199,9 @@ def _row(cells: Iterable[str]) -> str:
 
 
 _STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1c2430}"
-    "table{border-collapse:collapse}td,th{padding:.25rem .75rem;border-bottom:1px solid #d8dde3;text-align:left}"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;color:#1c2430}"
+    "table{border-collapse:collapse}td,th{padding:.25rem .6rem;border-bottom:1px solid #d8dde3;text-align:left}"
+    "td,th{white-space:nowrap}"
     "td{font-variant-numeric:tabular-nums}"
 )
 
