@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -145,3 +146,22 @@ def test_a_model_judges_beside_the_local_judge_and_its_verdict_is_on_the_console
     assert [request["authorization"] for request in asked] == ["Bearer sk-test"] * 2
     assert all(request["model"] == MODEL for request in asked)
     assert "jane.roe" not in json.dumps(asked)  # redacted before it leaves
+
+
+def test_in_a_cascade_the_model_is_asked_only_for_what_it_is_chosen_for(configured):
+    settings, asked = configured
+    never = replace(settings.judge, cascade=True, cascade_unsure_chance=1e-12, cascade_sure_chance=1e-12)
+    with Monitor(replace(settings, judge=never)) as monitor:
+        addresses = monitor.start()
+        for number, answer in ANSWERS.items():
+            httpx.post(f"{addresses.ingest}/v1/traces", json=request_of(number, answer)).raise_for_status()
+        for number in ANSWERS:
+            page_with(f"{addresses.console}/traces/{number:032x}", LocalJudge().identifier)
+        metrics = httpx.get(f"{addresses.metrics}/metrics").text.splitlines()
+    looks = [row for row in metrics if row.startswith("groundwatch_second_looks_total{") and 'by="model"' in row]
+    assert sum(float(row.rpartition(" ")[2]) for row in looks if 'chosen="no"' in row) == 2
+    assert sum(float(row.rpartition(" ")[2]) for row in looks if 'chosen="yes"' in row) == 0
+    refused = [row for row in metrics if row.startswith("rag_corrected_refused{") and JUDGE in row]
+    assert [row for row in refused if 'reason="too_few_labels"' in row and row.endswith(" 1.0")]
+    assert not [row for row in metrics if row.startswith("rag_corrected_fail_rate{")]
+    assert asked == []
