@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 from sqlalchemy import Engine, select
 
+from groundwatch_alerts.objectives import Objective
 from groundwatch_collector import storage
 from groundwatch_collector.ragtrace import Document
 from groundwatch_collector.tables import traffic_tally
@@ -63,6 +64,14 @@ class Watch:
         assert [url for url in self.requests if not url.startswith((self.base, "data:"))] == []
 
 
+OBJECTIVES = (
+    Objective("good-answers", "any_failure", 0.05, window="24h"),
+    Objective("faithful", "faithfulness", 0.5, window="24h"),
+    Objective("cited", "citations", 0.1, window="1h"),
+    Objective("quick", "latency", 4.0),
+)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
@@ -78,7 +87,9 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def served(engine: Engine) -> Iterator[str]:
     """Address of a console over this test's database, served for real."""
-    app = console_app(engine, ConsoleConfig(refresh_seconds=0.3), now=lambda: NOW, candidate_key=b"k" * 32)
+    app = console_app(
+        engine, ConsoleConfig(refresh_seconds=0.3), now=lambda: NOW, candidate_key=b"k" * 32, objectives=OBJECTIVES
+    )
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none", lifespan="off"))
     socket = server.config.bind_socket()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
@@ -127,6 +138,8 @@ def test_pages_fit_their_screen_and_stay_on_this_origin(open_page, world, tmp_pa
         "trace": f"/traces/{world.failed[0]}",
         "review": "/review",
         "candidates": "/candidates",
+        "versions": "/versions",
+        "alerts": "/alerts",
     }
     for name, path in paths.items():
         assert watch.go(path).status == 200
@@ -289,7 +302,7 @@ def test_hostile_text_runs_nothing_and_fetches_nothing(open_page, add_trace, tmp
 def test_text_and_its_ground_have_enough_contrast(open_page, world):
     for scheme in ("light", "dark"):
         watch = open_page(color_scheme=scheme)
-        for path in ("/", f"/traces/{world.failed[0]}"):
+        for path in ("/", f"/traces/{world.failed[0]}", "/versions", "/alerts"):
             watch.go(path)
             assert watch.page.evaluate(CONTRAST) == [], (scheme, path)
 

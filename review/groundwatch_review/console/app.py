@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from groundwatch_alerts.objectives import AlertsConfig, Objective
 from groundwatch_collector.ragtrace import Outcome
 from groundwatch_collector.storage import reader
 from groundwatch_scorer.judgement import FaultLayer
@@ -35,6 +36,7 @@ from .candidatepage import candidate_page
 from .config import WINDOWS, ConsoleConfig
 from .formats import iso
 from .guard import FORM_LIMIT_BYTES, Forbidden, Guard, cookies, read_form
+from .promises import Promised
 from .rendering import HERE, YEAR_SECONDS, environment, href, respond, set_cookie
 from .tracepage import trace_page
 
@@ -52,14 +54,17 @@ def console_app(
     now: Callable[[], float],
     candidate_key: bytes = b"",
     candidate_policy: CandidatePolicy | None = None,
+    objectives: Sequence[Objective] = (),
+    alerts: AlertsConfig | None = None,
 ) -> ASGIApp:
     """The console over *engine*. *candidate_key* signs candidates; without it confirming makes none.
 
     *candidate_policy* says what rights there are in the traffic; without it candidates are made, and none leaves.
     """
     console = Console(engine, config, now, candidate_key, candidate_policy)
+    promised = Promised(engine, now, objectives, alerts or AlertsConfig(), console.page)
     app = Starlette(
-        routes=console.routes(),
+        routes=[*console.routes(), *promised.routes()],
         exception_handlers={
             HTTPException: console.http_error,
             Forbidden: console.forbidden,
@@ -112,7 +117,7 @@ class Console:
         with engine.connect() as connection, connection.begin():
             yield connection
 
-    def _page(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> Response:
+    def page(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> Response:
         shared = {
             "now": self._now(),
             "here": request.url.path,
@@ -131,7 +136,7 @@ class Console:
             chosen = overview.choose(connection, asked, self._config)
             if chosen is None:
                 context = {"collector_url": self._config.collector_url, "refresh": self._config.refresh_seconds}
-                return self._page(request, "empty.html", context)
+                return self.page(request, "empty.html", context)
             shown = overview.read(connection, chosen[0], self._config, self._now())
         context = {
             "o": shown,
@@ -143,7 +148,7 @@ class Console:
             "needs_review": shown.needs_review,
             "refresh": self._config.refresh_seconds,
         }
-        return self._page(request, "overview.html", context)
+        return self.page(request, "overview.html", context)
 
     def overview_json(self, request: Request) -> Response:
         with self._read() as connection:
@@ -159,7 +164,7 @@ class Console:
         with self._read() as connection:
             apps = [seen.app for seen in queries.apps(connection)]
             if not apps:
-                return self._page(request, "empty.html", {"collector_url": self._config.collector_url})
+                return self.page(request, "empty.html", {"collector_url": self._config.collector_url})
             wanted = self._filter(asked, apps)
             size = self._config.page_size
             rows = queries.trace_rows(connection, wanted, size + 1, _cursor(asked.get("after", "")))
@@ -175,7 +180,7 @@ class Console:
                 "needs_review": queries.review_queue_size(connection, wanted.app),
                 "app": wanted.app,
             }
-        return self._page(request, "traces.html", {**context, **_closed_sets()})
+        return self.page(request, "traces.html", {**context, **_closed_sets()})
 
     def _filter(self, asked: Mapping[str, str], apps: list[str]) -> TraceFilter:
         def one_of(name: str, known: tuple[str, ...]) -> str:
@@ -206,9 +211,9 @@ class Console:
             needs_review = queries.review_queue_size(connection, record.app)
         shared = {"record": record, "app": record.app, "needs_review": needs_review, **_closed_sets()}
         if record.trace is None:
-            return self._page(request, "trace_counted.html", shared)
+            return self.page(request, "trace_counted.html", shared)
         context = {**shared, "t": trace_page(record, record.trace), "back": "trace", "notice": _notice(request)}
-        return self._page(request, "trace.html", context)
+        return self.page(request, "trace.html", context)
 
     # Review
 
@@ -216,7 +221,7 @@ class Console:
         with self._read() as connection:
             apps = [seen.app for seen in queries.apps(connection)]
             if not apps:
-                return self._page(request, "empty.html", {"collector_url": self._config.collector_url})
+                return self.page(request, "empty.html", {"collector_url": self._config.collector_url})
             app = request.query_params.get("app", "")
             app = app if app in apps else apps[0]
             queue = queries.review_queue(connection, app, self._config.queue_limit)
@@ -232,9 +237,9 @@ class Console:
                 "back": "review",
             }
         if record is None or record.trace is None:
-            return self._page(request, "review_empty.html", context)
+            return self.page(request, "review_empty.html", context)
         context |= {"record": record, "t": trace_page(record, record.trace), "item": queue[place], **_closed_sets()}
-        return self._page(request, "review.html", context)
+        return self.page(request, "review.html", context)
 
     async def decide(self, request: Request) -> Response:
         """Confirm or reject one failure; a confirmed one becomes a redacted candidate that waits for a person."""
@@ -282,7 +287,7 @@ class Console:
             "ready": bool(self._key),
             "notice": _notice(request),
         }
-        return self._page(request, "candidates.html", context)
+        return self.page(request, "candidates.html", context)
 
     def candidate(self, request: Request) -> Response:
         candidate_id = _candidate_id(request)
@@ -290,7 +295,7 @@ class Console:
             row = queries.candidate(connection, candidate_id)
         if row is None:
             raise HTTPException(404, "No candidate with this identifier is here.")
-        return self._page(request, "candidate.html", {"c": candidate_page(row)})
+        return self.page(request, "candidate.html", {"c": candidate_page(row)})
 
     async def decide_candidate(self, request: Request) -> Response:
         candidate_id = _candidate_id(request)
@@ -326,7 +331,7 @@ class Console:
             report = export_jsonl(self._engine, path, now, policy=self._policy)
             body = path.read_bytes() if path.exists() else b""
         if not report.written:
-            return self._page(request, "export_empty.html", {"held": dict(report.held)}, 200)
+            return self.page(request, "export_empty.html", {"held": dict(report.held)}, 200)
         name = f"groundwatch-candidates-{iso(now).replace(':', '')}.jsonl"
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(body, media_type="application/x-ndjson", headers=headers)
@@ -341,19 +346,19 @@ class Console:
     def http_error(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         message = error.detail if isinstance(error, HTTPException) else ""
-        return self._page(request, "error.html", {"status": status, "message": message}, status)
+        return self.page(request, "error.html", {"status": status, "message": message}, status)
 
     def forbidden(self, request: Request, error: Exception) -> Response:
         message = f"Nothing was changed: {error}."
-        return self._page(request, "error.html", {"status": 403, "message": message}, 403)
+        return self.page(request, "error.html", {"status": 403, "message": message}, 403)
 
     def refused(self, request: Request, error: Exception) -> Response:
         message = f"Nothing was changed: {error}."
-        return self._page(request, "error.html", {"status": 400, "message": message}, 400)
+        return self.page(request, "error.html", {"status": 400, "message": message}, 400)
 
     def failed(self, request: Request, error: Exception) -> Response:
         message = "The console failed on this page; the error is in the log of the process."
-        return self._page(request, "error.html", {"status": 500, "message": message}, 500)
+        return self.page(request, "error.html", {"status": 500, "message": message}, 500)
 
 
 def _asked(request: Request) -> overview.Asked:

@@ -1,0 +1,68 @@
+"""Routes of the pages about versions and objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import Engine
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from groundwatch_alerts.objectives import AlertsConfig, Objective
+from groundwatch_alerts.version_comparison import MIN_JUDGED
+from groundwatch_collector.storage import reader
+from groundwatch_scorer.judgement import Criterion
+
+from .. import queries
+from . import alertspage, versionspage
+
+
+class Page(Protocol):
+    """Renders a template with what every page shares."""
+
+    def __call__(self, request: Request, name: str, context: Mapping[str, Any]) -> Response: ...
+
+
+class Promised:
+    def __init__(
+        self,
+        engine: Engine,
+        now: Callable[[], float],
+        objectives: Sequence[Objective],
+        config: AlertsConfig,
+        page: Page,
+    ) -> None:
+        self._engine = reader(engine)
+        self._now = now
+        self._objectives = objectives
+        self._config = config
+        self._page = page
+
+    def routes(self) -> list[Route]:
+        return [Route("/versions", self.versions), Route("/alerts", self.alerts)]
+
+    def versions(self, request: Request) -> Response:
+        asked = request.query_params
+        with self._engine.connect() as connection, connection.begin():
+            apps = [seen.app for seen in queries.apps(connection)]
+            if not apps:
+                return RedirectResponse("/", 303)
+            app = _one_of(apps, asked.get("app", ""))
+            shown = versionspage.read(connection, app, asked.get("a", ""), asked.get("b", ""))
+        return self._page(request, "versions.html", {"v": shown, "app": app, "apps": apps, "enough": MIN_JUDGED})
+
+    def alerts(self, request: Request) -> Response:
+        with self._engine.connect() as connection, connection.begin():
+            apps = [seen.app for seen in queries.apps(connection)]
+            if not apps:
+                return RedirectResponse("/", 303)
+            app = _one_of(apps, request.query_params.get("app", ""))
+            judge = next(iter(queries.judges(connection, app, Criterion.ANY_FAILURE)), "")
+        shown = alertspage.read(self._engine, app, judge, self._objectives, config=self._config, now=self._now())
+        return self._page(request, "alerts.html", {"a": shown, "app": app, "apps": apps})
+
+
+def _one_of(apps: list[str], asked: str) -> str:
+    return asked if asked in apps else apps[0]
