@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import mean, stdev
+from typing import Any
 
 import pytest
 from two_phase_traffic import World
@@ -49,7 +50,7 @@ def test_verdicts_that_come_in_for_a_random_part_do_not_bias() -> None:
     assert abs(mean(errors)) < 3 * stdev(errors) / math.sqrt(len(errors))
 
 
-def rows(count: int, **changes: object) -> list[Twice]:
+def rows(count: int, **changes: Any) -> list[Twice]:
     return [replace(PLAIN, **changes) for _ in range(count)]
 
 

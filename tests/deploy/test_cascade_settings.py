@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
+from groundwatch_collector.ragtrace import RagTrace
 from groundwatch_deploy.config import ConfigError, JudgeConfig
 from groundwatch_deploy.serve import cascade
+from groundwatch_scorer.judgement import Assessment, Judge
 
 SALT = b"a salt of this test"
 
@@ -16,11 +19,12 @@ SALT = b"a salt of this test"
 class Named:
     identifier: str
 
-    def assess(self, trace: object) -> object:
+    def assess(self, trace: RagTrace) -> Assessment:
         raise NotImplementedError
 
 
-LOCAL, MODEL = Named("local"), Named("llm:m:rubric-v1")
+LOCAL: Judge = Named("local")
+MODEL: Judge = Named("llm:m:rubric-v1")
 
 
 def test_every_judge_reads_everything_unless_told_otherwise() -> None:
@@ -40,5 +44,6 @@ def test_the_model_is_asked_by_choice_and_without_one_only_people() -> None:
 
 @pytest.mark.parametrize("name", ["cascade_unsure_chance", "cascade_sure_chance", "people_sure_chance"])
 def test_a_chance_that_is_none_is_refused(name: str) -> None:
+    changed: dict[str, Any] = {name: 0.0}
     with pytest.raises(ConfigError, match=r"\[judge\] cascade: chance where .*: found 0.0, accepted: above 0"):
-        cascade(JudgeConfig(cascade=True, **{name: 0.0}), [LOCAL, MODEL], SALT)
+        cascade(replace(JudgeConfig(cascade=True), **changed), [LOCAL, MODEL], SALT)
