@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
-NEEDS_PROMETHEUS = "tests/alerts/test_feedback_rules.py"
+NEEDS_PROMETHEUS = "tests/alerts/test_rules.py"
 HINT = "prometheus is not on this machine; to run this test: apt-get install prometheus"
 
 
