@@ -25,13 +25,14 @@ SHM = Path("/dev/shm")  # the database is thrown away; its syncs would be most o
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=1, help="of days that nobody has looked at")
     options = parser.parse_args()
     plan, runs, started = Plan(), [], time.process_time()
-    for seed in range(1, options.runs + 1):
+    for seed in range(options.first_seed, options.first_seed + options.runs):
         with tempfile.TemporaryDirectory(dir=SHM if SHM.is_dir() else None) as scratch:
             runs.append(Loop(plan, seed, Path(scratch)).run())
-        if seed > 1 and (seed % 10 == 0 or seed == options.runs):
-            print(f"{seed} days: {summary(runs, plan.judged_a_day)}", file=sys.stderr, flush=True)
+        if len(runs) > 1 and (len(runs) % 10 == 0 or len(runs) == options.runs):
+            print(f"{len(runs)} days: {summary(runs, plan.judged_a_day)}", file=sys.stderr, flush=True)
     happened = {name: sum(getattr(run.counts, name) for run in runs) for name in COUNTED}
     result = {"plan": asdict(plan), **asdict(summary(runs, plan.judged_a_day)), "happened": happened}
     result["judged"] = sum(run.judged for run in runs)
