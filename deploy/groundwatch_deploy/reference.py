@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from sqlalchemy import Engine
 
+from groundwatch_alerts.agreement_metrics import AgreementCollector
 from groundwatch_alerts.change_monitor import ChangeMetrics
 from groundwatch_alerts.corrected_metrics import CorrectedCollector
 from groundwatch_alerts.estimate_metrics import TallyCollector
@@ -160,6 +161,7 @@ def _registry(engine: Engine, log: SpanLog) -> CollectorRegistry:
     registry.register(TallyCollector(engine, family="settled"))
     registry.register(VersionCollector(engine, ""))
     registry.register(CorrectedCollector(engine, [""], now=lambda: 0.0))
+    registry.register(AgreementCollector(engine, [""], now=lambda: 0.0))
     return registry
 
 

@@ -19,6 +19,7 @@ import prometheus_client
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, make_url
 
+from groundwatch_alerts.agreement_metrics import AgreementCollector
 from groundwatch_alerts.change_monitor import ChangeMetrics, ChangeMonitor
 from groundwatch_alerts.corrected_metrics import CorrectedCollector
 from groundwatch_alerts.estimate_metrics import TallyCollector
@@ -306,6 +307,7 @@ class Monitor:
             self.registry.register(TallyCollector(self.engine, rates=self._chances, judges=names, family=family))
         self.registry.register(VersionCollector(self.engine, names[0]))
         self.registry.register(CorrectedCollector(self.engine, names, now=self.now))
+        self.registry.register(AgreementCollector(self.engine, names, now=self.now))
 
     def _changes(self) -> ChangeMonitor:
         return ChangeMonitor(
