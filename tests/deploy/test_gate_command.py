@@ -86,6 +86,19 @@ def test_an_application_that_is_away_is_not_measured(the_set, capsys):
     assert {score["applicable"] for score in found["scores"].values()} == {0}
 
 
+def test_an_application_that_no_longer_tells_its_context_does_not_pass(
+    the_set, baseline, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "silent_app.py").write_text(
+        "from groundwatch_deploy.demo import regression\n"
+        "def ask(request):\n    return {'answer': regression.ask(request)['answer']}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    code, found = gate(the_set, "--python", "silent_app:ask", "--baseline", baseline, capsys=capsys)
+    assert (code, found["decision"]) == (3, "not_measured")
+    assert "context_recall" in found["reason"]
+
+
 def test_the_set_is_described(the_set, capsys):
     _code, found = gate(the_set, "--python", DEMO, capsys=capsys)
     makeup = found["makeup"]
@@ -151,6 +164,34 @@ def test_an_http_application_is_asked_again_and_each_try_is_kept():
             assert failed.value.reason == reason
         assert target.ask({"question": "问"}, 5) == {"answer": "问"}
         server.shutdown()
+
+
+class _Broken(BaseHTTPRequestHandler):
+    """Sends what its path names, and hangs up."""
+
+    SENT = {  # noqa: RUF012
+        "/no-http": b"garbage\r\n\r\n",
+        "/cut-off": b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nFF\r\n{"ans',
+        "/nested": b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 200_000,
+    }
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.wfile.write(self.SENT[self.path])
+        self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("path", sorted(_Broken.SENT))
+def test_what_is_no_reply_is_a_failed_try_and_not_the_end_of_the_gate(path):
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Broken) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(targets.NotAsked) as failed:
+            targets.HttpTarget(f"http://127.0.0.1:{server.server_port}{path}").ask({"question": "q"}, 5)
+        server.shutdown()
+    assert failed.value.reason == "bad_reply"
 
 
 def test_a_command_is_given_the_question_on_its_standard_input():

@@ -10,6 +10,7 @@ from groundwatch_review.gate import ranking
 from groundwatch_review.gate.items import Anchor, Item
 from groundwatch_review.gate.replies import BadReply, Passage, Reply, read_reply
 from groundwatch_review.gate.scores import LAYER_OF, Scorer
+from groundwatch_scorer.judgement import AnnotatorKind, Assessment
 from groundwatch_scorer.local_judge import LocalJudge
 from groundwatch_scorer.measures import average_precision
 
@@ -38,6 +39,25 @@ def passages(*texts):
 
 def scores(item, reply, k=3):
     return Scorer(LocalJudge(), k).score(item, reply)
+
+
+class _Away:
+    """A model judge whose endpoint does not answer."""
+
+    identifier = "llm:away"
+
+    def assess(self, _trace):
+        return Assessment(self.identifier, AnnotatorKind.LLM, unscored_reason="timeout")
+
+
+def test_a_judge_that_could_not_read_makes_no_zero():
+    reply = Reply("They are gone after a month.", context=passages("Another text."))
+    item = an_item(forbidden=("They stay for ever.",))
+    found = Scorer(_Away(), 3).score(item, reply)
+    assert {found[n] for n in ("faithfulness", "context_recall", "answer_correctness", "refusal_correctness")} == {
+        None
+    }
+    assert Scorer(_Away(), 3).score(an_item(), reply)["answer_correctness"] is None
 
 
 def test_average_precision_of_one_zero_one_zero_is_five_sixths():

@@ -84,7 +84,7 @@ class Scorer:
         statements = _sentences(item.reference) or item.key_points
         if reply.context is None or not statements:
             return None
-        return _share(self.states(s, reply.context) for s in statements)
+        return _share_stated(self.states(s, reply.context) for s in statements)
 
     def _answer(self, item: Item, reply: Reply, reading: Assessment) -> float | None:
         """Share of the expected points that the answer makes; 0 when it makes one that is forbidden."""
@@ -94,15 +94,20 @@ class Scorer:
         if reading.refusal is Refusal.FULL:
             return 0.0
         said = (Passage("answer", reply.answer),)
-        if any(self.states(claim, said) for claim in item.forbidden):
+        forbidden = [self.states(claim, said) for claim in item.forbidden]
+        if any(forbidden):
             return 0.0
-        return _share(self.states(point, said) for point in expected) if expected else 1.0
+        if None in forbidden:
+            return None
+        return _share_stated(self.states(point, said) for point in expected) if expected else 1.0
 
-    def states(self, statement: str, passages: Sequence[Passage]) -> bool:
-        """Whether *passages* say *statement*: word for word, or as the judge reads it."""
+    def states(self, statement: str, passages: Sequence[Passage]) -> bool | None:
+        """Whether *passages* say *statement*: word for word, or as the judge reads it. None: it could not read."""
         if any(ranking.folded(statement).strip(".。!！") in ranking.folded(p.text) for p in passages):
             return True
         reading = self.judge.assess(_trace(query="", answer=statement, context=_documents(passages)))
+        if reading.unscored_reason:
+            return None
         return bool(reading.claims) and all(claim.verdict is Verdict.SUPPORTED for claim in reading.claims)
 
 
@@ -163,6 +168,12 @@ def _brought(item: Item, passages: tuple[Passage, ...] | None) -> ranking.Brough
 
 def _sentences(text: str) -> tuple[str, ...]:
     return tuple(text[span.start : span.end] for span in sentences(text))
+
+
+def _share_stated(holds: Iterable[bool | None]) -> float | None:
+    """None where the judge could not read one: a model that is away must not look like a bad answer."""
+    values = list(holds)
+    return None if None in values else _share(bool(value) for value in values)
 
 
 def _share(holds: Iterable[bool]) -> float:

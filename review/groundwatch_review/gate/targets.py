@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import importlib
 import json
 import shlex
@@ -55,6 +56,8 @@ class HttpTarget:
             raise NotAsked("http_error", f"HTTP {error.code}") from error
         except TimeoutError as error:
             raise NotAsked("timeout", f"no reply within {timeout_seconds:g} s") from error
+        except http.client.HTTPException as error:  # cut off in the middle, or no HTTP at all
+            raise NotAsked("bad_reply", type(error).__name__) from error
         except (OSError, ValueError) as error:
             raise _unreachable(error, timeout_seconds) from error
 
@@ -131,5 +134,5 @@ def _json(body: bytes) -> object:
         raise NotAsked("bad_reply", f"the reply is larger than {_MOST_BYTES} bytes")
     try:
         return json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # nested deeper than Python reads
         raise NotAsked("bad_reply", "the reply is not JSON") from error

@@ -14,7 +14,7 @@ from groundwatch_review.gate.comparison import Change, compare
 from groundwatch_review.gate.makeup import Makeup
 from groundwatch_review.gate.noise import NoisePoint
 from groundwatch_review.gate.running import ItemResult
-from groundwatch_review.gate.scores import LAYER_OF
+from groundwatch_review.gate.scores import GATING, LAYER_OF
 
 Decision = Literal["passed", "blocked", "not_measured", "measured"]
 
@@ -40,7 +40,10 @@ class Executions:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``measured``: there was no baseline to compare with. ``not_measured``: too few questions could be asked."""
+    """``measured``: there was no baseline to compare with.
+
+    ``not_measured``: too few questions could be asked, or a score that blocks is gone.
+    """
 
     decision: Decision
     reason: str
@@ -69,14 +72,15 @@ def decide(
     """
     changes = tuple(compare(before.results, run.results, alpha)) if before else ()
     executions = _executions(run.results)
-    decision, reason = _decision(changes, executions, most_failed, compared=before is not None)
+    gone = _gone(before.results, changes) if before else []
+    decision, reason = _decision(changes, executions, most_failed, gone, compared=before is not None)
     return Verdict(
         decision, reason, _summaries(run.results), executions, makeup, changes, tuple(broken_anchors), tuple(noise)
     )
 
 
 def _decision(
-    changes: Sequence[Change], executions: Executions, most_failed: float, *, compared: bool
+    changes: Sequence[Change], executions: Executions, most_failed: float, gone: Sequence[str], *, compared: bool
 ) -> tuple[Decision, str]:
     failed = executions.asked - executions.succeeded
     if failed > most_failed * executions.asked:
@@ -84,9 +88,17 @@ def _decision(
     worse = [change.name for change in changes if change.blocks]
     if worse:
         return "blocked", "significantly lower: " + ", ".join(worse)
+    if gone:
+        return "not_measured", "in the baseline and in no item of this run: " + ", ".join(gone)
     if not compared:
         return "measured", "there is no baseline to compare with"
     return "passed", "no score is significantly lower than in the baseline"
+
+
+def _gone(before: Sequence[ItemResult], changes: Sequence[Change]) -> list[str]:
+    """Scores that block, that the baseline has, and that not one pair is left of: nothing can be said of them."""
+    had = {name for result in before for name, value in result.scores.items() if value is not None}
+    return [change.name for change in changes if change.name in GATING and change.name in had and not change.pairs]
 
 
 def _executions(results: Sequence[ItemResult]) -> Executions:
