@@ -43,7 +43,7 @@ class Erasure:
 def traces_of(engine: Engine, subject: str) -> list[str]:
     """Ids of the kept traces that carry *subject* as their user, or for which *subject* gave feedback."""
     likely = select(sampled_traces.c.trace_id, sampled_traces.c.payload).where(
-        sampled_traces.c.payload.contains(json.dumps(subject)[1:-1], autoescape=True)
+        sampled_traces.c.payload.contains(json.dumps(subject, ensure_ascii=False)[1:-1], autoescape=True)
     )
     said = select(feedback.c.trace_id).where(feedback.c.by == subject)
     with engine.connect() as connection:

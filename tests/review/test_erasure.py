@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from exportable import NOW, add, make_trace
-from sqlalchemy import Engine, insert, select
+from sqlalchemy import Engine, insert, select, update
 
 from groundwatch_collector import storage
 from groundwatch_collector.tables import feedback, sampled_traces
@@ -52,6 +52,14 @@ def test_erasing_again_and_erasing_nobody_changes_nothing(engine: Engine) -> Non
     assert traces_of(engine, "subject-1") == []
     assert traces_of(engine, "subject_%") == []
     assert erase(engine, ["f" * 32]).traces == 0
+
+
+@pytest.mark.parametrize("subject", ["用户四十二", 'o"neil\\x', "Zoë"])
+def test_a_person_is_found_by_any_name(engine: Engine, subject: str) -> None:
+    wrote(engine, 1, subject)
+    with engine.begin() as connection:
+        connection.execute(update(feedback).values(by=""))  # by the trace alone
+    assert traces_of(engine, subject) == [f"{1:032x}"]
 
 
 def test_a_subject_is_a_whole_value(engine: Engine) -> None:
