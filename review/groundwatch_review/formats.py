@@ -21,7 +21,7 @@ _JOINER: Final = "\u2060"  # invisible, and enough to make a command a text
 
 # What the tools that load an export would act upon.
 _ACTIVE: Final = re.compile(
-    r"(?P<file>(?i:file):(?=//))|(?P<template>\{(?=[{%#]))|(?P<deepeval>\[(?=(?i:DEEPEVAL):))"
+    r"(?P<file>(?i:file):(?=//))|(?P<template>\{(?=[{%#]))|\A(?P<package>(?i:package)(?=:))|(?P<deepeval>\[(?=(?i:DEEPEVAL):))"
 )
 _FORMULA: Final = re.compile(r"^[\s\u200b\ufeff]*[=+\-@\t\r＝＋－＠]")
 
@@ -30,9 +30,9 @@ Row = dict[str, Any]
 
 
 def inert(value: Any, seen: Counter[str]) -> Any:
-    """*value* with nothing in its texts that a tool would run or open: ``file://``, ``{{ }}``, ``[DEEPEVAL:``.
+    """*value* with nothing in its texts that a tool would run or open.
 
-    An invisible U+2060 breaks each up; *seen* counts them by kind.
+    That is ``file://``, ``{{ }}``, ``[DEEPEVAL:`` and, at the beginning, ``package:``. An invisible U+2060 breaks each up; *seen* counts them by kind.
     """
     if isinstance(value, str):
 

@@ -61,7 +61,9 @@ def test_a_format_that_nobody_knows_is_refused(engine: Engine, tmp_path: Path) -
         export(engine, tmp_path / "x", NOW, layout="parquet")
 
 
-@pytest.mark.parametrize("text", ["file://x", "FILE://x", "{{x}}", "{%x%}", "{#x#}", "[deepeval:image:x]"])
+@pytest.mark.parametrize(
+    "text", ["file://x", "FILE://x", "{{x}}", "{%x%}", "{#x#}", "[deepeval:image:x]", "package:x:f"]
+)
 def test_commands_become_text_and_inert_text_stays(text: str) -> None:
     seen: Counter[str] = Counter()
     once = inert({"a": [text]}, seen)
