@@ -32,7 +32,8 @@ Row = dict[str, Any]
 def inert(value: Any, seen: Counter[str]) -> Any:
     """*value* with nothing in its texts that a tool would run or open.
 
-    That is ``file://``, ``{{ }}``, ``[DEEPEVAL:`` and, at the beginning, ``package:``. An invisible U+2060 breaks each up; *seen* counts them by kind.
+    That is ``file://``, ``{{ }}``, ``[DEEPEVAL:`` and, at the beginning, ``package:``. An invisible U+2060 breaks
+    each up; *seen* counts them by kind.
     """
     if isinstance(value, str):
 
