@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Engine, Row, and_, func, select
 
 from groundwatch_alerts import tallies
-from groundwatch_alerts.corrected import Corrected, Refused, Twice, corrected
+from groundwatch_alerts.corrected import MAX_UNSEEN_SHARE, Corrected, Refused, Twice, corrected
 from groundwatch_collector.ragtrace import COMPLETED
 from groundwatch_collector.storage import reader
 from groundwatch_collector.tables import ledger, sampled_traces
@@ -33,7 +33,13 @@ def read(
         verdicts = _second_verdicts(connection, second, app, since)
     sums = tallies.sums(engine, app=app, criterion=Criterion.ANY_FAILURE, judge=judge, since=since, until=until)
     traffic = {s.stratum: s.traffic for s in sums}
-    return corrected(_applicable(traffic, found), [_twice(row, verdicts) for row in found if row.label in _APPLIES])
+    rows = [row for row in found if row.label in _APPLIES]
+    drawn = [row for row in rows if row.chance is not None]
+    result = corrected(_applicable(traffic, found), [_twice(row, verdicts) for row in drawn])
+    without = 1 - _weight(drawn) / _weight(rows) if rows else 0.0
+    if isinstance(result, Corrected) and without > MAX_UNSEEN_SHARE:  # the cascade was off for a part of the window
+        return Refused("unseen_part", without, MAX_UNSEEN_SHARE, result.labels)
+    return result
 
 
 def _first_verdicts(app: str, judge: str, second: str, since: float, until: float | None) -> Any:
@@ -53,7 +59,7 @@ def _first_verdicts(app: str, judge: str, second: str, since: float, until: floa
             second_looks.c.chosen,
             second_looks.c.unsure,
         )
-        .join_from(sampled_traces, second_looks, looks)
+        .join_from(sampled_traces, second_looks, looks, isouter=True)
         .join(judgements, and_(judgements.c.trace_id == sampled_traces.c.trace_id, *first))
         .join(ledger, ledger.c.trace_id == sampled_traces.c.trace_id, isouter=True)
         .where(*window, sampled_traces.c.family == "fast")
@@ -89,6 +95,10 @@ def _twice(row: Row[Any], verdicts: dict[str, bool]) -> Twice:
         row.chosen,
         verdicts.get(row.trace_id) if row.chosen else None,  # what was not chosen has no known chance
     )
+
+
+def _weight(rows: Iterable[Row[Any]]) -> float:
+    return sum(float(row.adjusted_count) / float(row.inclusion_probability) for row in rows)
 
 
 def _applicable(traffic: dict[str, float], rows: Iterable[Row[Any]]) -> dict[str, float]:

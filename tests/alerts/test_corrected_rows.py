@@ -8,7 +8,7 @@ from queue_rows import queue_row
 from sqlalchemy import Engine, insert
 
 from groundwatch_alerts import corrected_rows
-from groundwatch_alerts.corrected import Corrected
+from groundwatch_alerts.corrected import Corrected, Refused
 from groundwatch_alerts.corrected_metrics import CorrectedCollector
 from groundwatch_collector.tables import sampled_traces, traffic_tally
 from groundwatch_scorer import judgement_store, second_look
@@ -83,6 +83,18 @@ def test_people_count_where_they_were_asked_and_with_their_last_word(engine: Eng
     assert isinstance(found, Corrected)
     assert found.labels == 100
     assert found.rate == pytest.approx(0.25)
+
+
+def test_a_window_in_which_the_cascade_was_off_for_a_while_has_no_rate(engine: Engine) -> None:
+    fill(engine)
+    with engine.begin() as connection:
+        for i in range(40):  # judged before it was switched on: nobody drew whether to read them again
+            connection.execute(insert(sampled_traces), [queue_row(f"old{i}", "yes", T0)])
+            judgement_store.append(connection, [verdict(f"old{i}", "fail", AnnotatorKind.CODE, "local")])
+    found = corrected_rows.read(engine, app="shop", judge="local", second=MODEL, since=T0)
+    assert isinstance(found, Refused)
+    assert found.reason == "unseen_part"
+    assert found.found == pytest.approx(40 / 240)
 
 
 def test_other_windows_hold_nothing(engine: Engine) -> None:
