@@ -6,12 +6,28 @@ could be decided both ways. The ledger has the number of every trace, so the sal
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+
 from sqlalchemy import Engine, select
 
 from groundwatch_collector import sampling
 from groundwatch_collector.storage import reader
 from groundwatch_collector.tables import ledger
-from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.config import ConfigError, ServerConfig
+
+
+def refuse_own_salt(server: ServerConfig, environ: Mapping[str, str] = os.environ) -> None:
+    """Raise :class:`ConfigError` where a collector of several would make a salt that the others do not know.
+
+    Each would draw another sample, and nobody could see it: on an empty ledger there is nothing to compare with.
+    """
+    if not environ.get("GROUNDWATCH_SAMPLING_SALT") and not (server.data_directory / "sampling.salt").exists():
+        raise ConfigError(
+            "environment variable GROUNDWATCH_SAMPLING_SALT: not set; collectors on Kafka must share one salt. "
+            "Accepted: 32 to 128 hex digits, the same for all (`openssl rand -hex 32`), or sampling.salt in the data "
+            "directory"
+        )
 
 
 def refuse_another_salt(engine: Engine, salt: bytes, salt_version: int) -> None:

@@ -46,7 +46,7 @@ from groundwatch_deploy.grpc_door import grpc_server, require_grpc
 from groundwatch_deploy.kafka_spans import KafkaSpans, require_kafka
 from groundwatch_deploy.retention import EVERY_POSITION, Retention, RetentionMetrics
 from groundwatch_deploy.roles import ALL, Role, roles_of
-from groundwatch_deploy.salt_check import refuse_another_salt
+from groundwatch_deploy.salt_check import refuse_another_salt, refuse_own_salt
 from groundwatch_deploy.servers import Bound, HttpServer, bind, is_loopback
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
@@ -121,6 +121,8 @@ class Monitor:
         self.registry = CollectorRegistry()
         server = settings.server
         server.data_directory.mkdir(parents=True, exist_ok=True, mode=0o700)  # it holds what users asked
+        if settings.kafka.bootstrap_servers and Role.COLLECTOR in self.roles and salt is None:
+            refuse_own_salt(server)
         self.secrets: Secrets = load_secrets(server.data_directory)
         self._salt = salt or self.secrets.sampling_salt.value
         with contextlib.ExitStack() as opened:

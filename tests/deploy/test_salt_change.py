@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import insert
 
 from groundwatch_collector import sampling, tables
-from groundwatch_deploy.config import ConfigError
-from groundwatch_deploy.salt_check import refuse_another_salt
+from groundwatch_deploy.config import ConfigError, ServerConfig
+from groundwatch_deploy.salt_check import refuse_another_salt, refuse_own_salt
 from groundwatch_deploy.serve import Monitor
 from groundwatch_deploy.settings import load
 
@@ -47,3 +48,15 @@ def test_a_monitor_whose_salt_file_was_deleted_does_not_start(tmp_path):
     (tmp_path / "sampling.salt").unlink()
     with pytest.raises(ConfigError, match="salt_version"):
         Monitor(settings)
+
+
+def test_a_collector_on_kafka_makes_no_salt_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.delenv("GROUNDWATCH_SAMPLING_SALT", raising=False)
+    shared = load(None, data_directory=tmp_path, ingest_port=0, console_port=0, metrics_port=0)
+    kafka = replace(shared.kafka, bootstrap_servers="127.0.0.1:9")
+    with pytest.raises(ConfigError, match=r"GROUNDWATCH_SAMPLING_SALT: not set; .* share one salt"):
+        Monitor(replace(shared, kafka=kafka))
+    assert not (tmp_path / "sampling.salt").exists()
+    refuse_own_salt(ServerConfig(data_directory=tmp_path), {"GROUNDWATCH_SAMPLING_SALT": "ab" * 16})
+    (tmp_path / "sampling.salt").write_text("ab" * 16)  # brought here from another machine
+    refuse_own_salt(ServerConfig(data_directory=tmp_path), {})

@@ -108,6 +108,7 @@ def until(condition: Any, seconds: float = 30.0) -> None:
 
 def test_a_missing_client_is_answered_with_the_line_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "kafka", None)
+    monkeypatch.setenv("GROUNDWATCH_SAMPLING_SALT", "ab" * 16)
     kafka = KafkaConfig(bootstrap_servers="127.0.0.1:9")
     with pytest.raises(ConfigError, match=r'pip install "groundwatch\[kafka\]"'):
         Monitor(settings(tmp_path / "one", kafka))
