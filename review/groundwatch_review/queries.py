@@ -30,7 +30,8 @@ from groundwatch_collector.ragtrace import RagTrace
 from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.tables import feedback, ledger, sampled_traces, traffic_tally
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion
-from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
+from groundwatch_scorer.second_look import PEOPLE
+from groundwatch_scorer.tables import fault_tally, judgements, second_looks, verdict_tally
 
 from .tables import candidates, reviews
 
@@ -38,6 +39,9 @@ COMPLETED = tuple(str(outcome) for outcome in ragtrace.COMPLETED)
 
 UNCERTAIN_BELOW = 0.6
 """A fault named with less confidence than this is shown as uncertain in the review queue."""
+
+DRAWN_FIRST = 50
+"""Of the traces drawn for people so many come before all others: more would hide the failures behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -584,19 +588,31 @@ class QueueItem:
     started_at: float
     version: str
     query: str | None
-    why: tuple[str, ...]  # failed_and_complained | failed | complained | uncertain
+    why: tuple[str, ...]  # drawn | failed | failed_unsure | complained | complained_but_passed | unscored
     layer: str
     confidence: float | None
 
 
 def review_queue(connection: Connection, app: str, limit: int) -> list[QueueItem]:
-    """What a person should look at, most telling first: judged failures with a complaint, then failures by
-    confidence, then complaints that the judge passed, then what the judge could not tell."""
+    """What a person should look at: first up to ``DRAWN_FIRST`` that were drawn for people, then the most telling.
+
+    Of those: judged failures with a complaint, then failures by confidence, then complaints that the judge passed,
+    then what it could not tell. What was drawn comes by time alone: whoever stops half-way has read a random part.
+    """
+    drawn = and_(_needs_review(app), _drawn_for_people())
+    first = connection.execute(_queue(connection, drawn, by_time=True).limit(min(limit, DRAWN_FIRST))).all()
+    shown = [row.trace_id for row in first]
+    others = and_(_needs_review(app), ledger.c.trace_id.not_in(shown))
+    rest = connection.execute(_queue(connection, others, by_time=False).limit(limit - len(first)))
+    return [_queue_item(row) for row in (*first, *rest)]
+
+
+def _queue(connection: Connection, where: ColumnElement[bool], *, by_time: bool) -> Select[Any]:
     layer = _json_path(connection, judgements.c.detail, "fault", "layer")
     confidence = _json_number(connection, judgements.c.detail, "fault", "confidence")
     failed, complained = judgements.c.label == "fail", _has_feedback("negative")
-    order = _queue_order(failed, complained, confidence)
-    rows = connection.execute(
+    telling = (_queue_order(failed, complained, confidence), func.coalesce(confidence, 0.5).desc())
+    return (
         select(
             ledger.c.trace_id,
             ledger.c.started_at,
@@ -604,19 +620,30 @@ def review_queue(connection: Connection, app: str, limit: int) -> list[QueueItem
             _json_path(connection, sampled_traces.c.payload, "query").label("query"),
             func.coalesce(judgements.c.label, "").label("label"),
             complained.label("complained"),
+            _drawn_for_people().label("drawn"),
             func.coalesce(layer, "").label("layer"),
             confidence.label("confidence"),
         )
         .select_from(_trace_join())
-        .where(_needs_review(app))
-        .order_by(order, func.coalesce(confidence, 0.5).desc(), ledger.c.started_at.desc(), ledger.c.trace_id)
-        .limit(limit)
+        .where(where)
+        .order_by(*(() if by_time else telling), ledger.c.started_at.desc(), ledger.c.trace_id)
     )
-    return [_queue_item(row) for row in rows]
+
+
+def _drawn_for_people() -> ColumnElement[bool]:
+    """Chosen with a known chance to be read by people, and not labelled by any yet."""
+    looks = and_(second_looks.c.trace_id == ledger.c.trace_id, second_looks.c.asked == PEOPLE, second_looks.c.chosen)
+    said = judgements.alias("said")
+    by_people = and_(
+        said.c.trace_id == ledger.c.trace_id,
+        said.c.annotator_kind == AnnotatorKind.HUMAN.value,
+        said.c.criterion == Criterion.ANY_FAILURE.value,
+    )
+    return and_(exists().where(looks), ~exists().where(by_people))
 
 
 def _needs_review(app: str) -> ColumnElement[bool]:
-    worth = or_(judgements.c.label.in_(("fail", "unscored")), _has_feedback("negative"))
+    worth = or_(judgements.c.label.in_(("fail", "unscored")), _has_feedback("negative"), _drawn_for_people())
     finished = sampled_traces.c.state.in_(("judged", "unscored"))
     readable = sampled_traces.c.payload != BLANK_PAYLOAD
     return and_(ledger.c.app == app, finished, worth, readable, reviews.c.trace_id.is_(None))
@@ -633,7 +660,7 @@ def _queue_item(row: Row[Any]) -> QueueItem:
 
 def _why(row: Row[Any]) -> tuple[str, ...]:
     failed = row.label == "fail"
-    reasons = []
+    reasons = ["drawn"] if row.drawn else []
     if failed:
         reasons.append("failed" if (row.confidence or 0.0) >= UNCERTAIN_BELOW else "failed_unsure")
     if row.complained:
