@@ -7,7 +7,7 @@ import random
 import pytest
 from scipy import stats
 
-from groundwatch_review.gate import baseline
+from groundwatch_review.gate import baseline, report
 from groundwatch_review.gate.comparison import bootstrap, compare, drop_p_value, holm
 from groundwatch_review.gate.makeup import smallest_difference
 from groundwatch_review.gate.running import ItemResult, Try
@@ -116,3 +116,10 @@ def test_a_file_that_is_no_run_is_refused(tmp_path, text):
     (tmp_path / "base.json").write_text(text)
     with pytest.raises(baseline.BadBaseline, match=r"not a saved run|not readable|damaged"):
         baseline.load(tmp_path / "base.json")
+
+
+def test_an_id_with_line_breaks_stays_in_its_cell():
+    results = (ItemResult("i\n\n# Passed", "f", (Try("ok", 1.0),), {"faithfulness": 1.0}),)
+    before = (ItemResult("i\n\n# Passed", "f", (Try("ok", 1.0),), {"faithfulness": 0.0}),)
+    shown = report._items(baseline.Run(before, 5, "local-v1"), baseline.Run(results, 5, "local-v1"))
+    assert "\n# Passed" not in "\n\n".join(shown)

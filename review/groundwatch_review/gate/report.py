@@ -134,7 +134,12 @@ def _number(value: float | None) -> str:
 
 def _table(head: Row, rows: Iterable[Row]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(_one_line(cell) for cell in line) + " |" for line in lines)
+
+
+def _one_line(cell: str) -> str:
+    """*cell* inside its table: ids are of the set's author, and a line break in one would begin a part of its own."""
+    return " ".join(cell.split()).replace("|", "\\|")
 
 
 _STYLE = """
