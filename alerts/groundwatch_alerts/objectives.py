@@ -47,8 +47,9 @@ class Objective:
             raise ValueError(f"quantile: {self.quantile}; accepted: above 0 and below 1")
         if not 0.01 <= self.false_alarms_per_week <= 20:  # beyond: never, or nearly all the time
             raise ValueError(f"false_alarms_per_week: {self.false_alarms_per_week}; accepted: 0.01 to 20")
-        if '"' in self.app + self.judge or "\\" in self.app + self.judge:
-            raise ValueError("app and judge are names without quotes and backslashes")
+        names = self.app + self.judge
+        if '"' in names or "\\" in names or not names.isprintable():
+            raise ValueError("app and judge are names without quotes, backslashes and line breaks")
         self._check_objective()
 
     def _check_objective(self) -> None:

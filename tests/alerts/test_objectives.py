@@ -29,6 +29,7 @@ EVERYTHING = [Objective(name, name, TARGETS.get(name, 0.05)) for name in CRITERI
         ({"quantile": 1.0}, "quantile: 1.0; accepted: above 0 and below 1"),
         ({"false_alarms_per_week": 0.0}, "false_alarms_per_week: 0.0; accepted: 0.01 to 20"),
         ({"app": 'a"} or vector(1)'}, "names without quotes"),
+        ({"app": "a\nb"}, "and line breaks"),
     ],
 )
 def test_an_objective_that_cannot_be_kept_is_refused(changes, message):
