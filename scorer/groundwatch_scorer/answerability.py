@@ -21,7 +21,8 @@ class Question:
     """The content words of a question, as asked and as rewritten for the search."""
 
     def __init__(self, query: str | None, rewritten: str | None = None) -> None:
-        told = (query,) if rewrite_lost(query, rewritten) else (query, rewritten)
+        # A rewrite that keeps one word may be the same question in the words of the documents: it goes on counting.
+        told = (query,) if _kept(query, rewritten) == 0 else (query, rewritten)
         versions = [content_tokens(text) for text in told if text]
         self.versions = [v for v in versions if v]
         self.tokens = frozenset().union(*self.versions) if self.versions else frozenset()
@@ -37,16 +38,22 @@ class Question:
 
 
 def rewrite_lost(query: str | None, rewritten: str | None) -> bool:
-    """Whether the query that was searched for no longer asks what the user asked.
+    """Whether the query that was searched for hardly asks what the user asked, so that a search may fail by it."""
+    kept = _kept(query, rewritten)
+    return kept is not None and kept < _REWRITE_KEEPS
 
-    Never true of a translation, which shares no words, nor of questions too short to tell.
+
+def _kept(query: str | None, rewritten: str | None) -> float | None:
+    """Share of the question's content that its rewrite keeps.
+
+    None of a translation, which shares no words, and of questions too short to tell.
     """
     if not query or not rewritten or is_chinese(query) != is_chinese(rewritten):
-        return False
+        return None
     asked, kept = content_tokens(query), content_tokens(rewritten)
     if is_chinese(query):  # a rewrite drops the small words between, and with them pairs of characters
         asked, kept = frozenset("".join(asked)), frozenset("".join(kept))
-    return len(asked) >= _REWRITE_WORDS and len(asked & kept) < _REWRITE_KEEPS * len(asked)
+    return len(asked & kept) / len(asked) if len(asked) >= _REWRITE_WORDS else None
 
 
 def content_tokens(query: str) -> frozenset[str]:
