@@ -72,7 +72,7 @@ OBJECTIVES = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open, its thread has a running loop, which asyncio.run refuses
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
