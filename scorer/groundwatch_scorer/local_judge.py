@@ -219,9 +219,11 @@ class _Reading:
 
     def _citations(self, judged: list[_Judged]) -> tuple[CitationVerdict, ...]:
         index = {document.id: i for i, document in enumerate(self.context.documents)}
+        # A citation without a mark stands where the answer writes its document's number in the context.
+        numbers = {document.id: f"[{n}]" for n, document in enumerate(self.trace.context or (), start=1)}
+        marked = [(c.marker or numbers.get(c.document_id, ""), c.document_id) for c in self.trace.citations]
         return tuple(
-            CitationVerdict(c.marker, c.document_id, self._supports(c.marker, index.get(c.document_id), judged))
-            for c in self.trace.citations
+            CitationVerdict(mark, name, self._supports(mark, index.get(name), judged)) for mark, name in marked
         )
 
     def _supports(self, marker: str, document: int | None, judged: list[_Judged]) -> bool | None:

@@ -151,6 +151,16 @@ def test_citations(cited, supports):
     assert [c.supports for c in LocalJudge().assess(trace).citations] == [supports]
 
 
+@pytest.mark.parametrize(
+    ("number", "cited", "supports"),
+    [(2, "d2", True), (1, "d1", False), (1, "d2", None)],
+    ids=["right", "wrong", "mute"],
+)
+def test_a_citation_without_a_mark_stands_where_the_answer_writes_its_number(number, cited, supports):
+    trace = make_trace(f"Express delivery takes 1 working day [{number}].", citations=(Citation(cited),))
+    assert [c.supports for c in LocalJudge().assess(trace).citations] == [supports]
+
+
 def test_text_for_evaluators_moves_no_verdict():
     answer = "Opened items get a full cash refund within 60 days."
     plain = _claim(answer)
