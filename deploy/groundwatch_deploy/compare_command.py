@@ -15,6 +15,7 @@ from groundwatch_collector.storage import open_engine, reader
 from groundwatch_deploy.cli import Misused, emit
 from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.settings import load
+from groundwatch_scorer.judgement import Criterion
 
 
 def command(arguments: argparse.Namespace) -> int:
@@ -26,7 +27,7 @@ def command(arguments: argparse.Namespace) -> int:
         engine = open_engine(settings.server.url)
         try:
             app = arguments.app or _only_app(tallies.apps(engine))
-            judge = arguments.judge or next(iter(tallies.judges(engine, app)), "")
+            judge = _judge(arguments.judge, list(tallies.judges(engine, app)))
             with reader(engine).connect() as connection, connection.begin():
                 pair, rows = _compare(connection, app, judge, arguments)
         finally:
@@ -44,9 +45,18 @@ def _only_app(apps: list[str]) -> str:
     raise Misused(f"name the application with --app; there are: {', '.join(apps) or 'none yet'}")
 
 
+def _judge(named: str, known: list[str]) -> str:
+    """The judge that was asked for, else the first. Raises :class:`Misused` for one that judged nothing."""
+    if named and named not in known:
+        raise Misused(f"--judge {named}: it judged nothing here; accepted: {', '.join(known) or 'none yet'}")
+    return named or next(iter(known), "")
+
+
 def _compare(
     connection: Connection, app: str, judge: str, arguments: argparse.Namespace
 ) -> tuple[Pair, list[CriterionCompared]]:
+    if arguments.criterion not in ("", *Criterion):
+        raise ValueError(f"--criterion {arguments.criterion}: accepted: {', '.join(Criterion)}")
     pair = pair_of(connection, app, arguments.a, arguments.b)
     if pair is None:
         raise ValueError(f"{app} has no two versions to compare")

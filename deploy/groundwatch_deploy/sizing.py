@@ -76,7 +76,7 @@ class Plan:
 def plan(load: Load) -> Plan:
     """The smallest deployment whose cores are at most half busy."""
     scale = load.trace_bytes / _MEASURED_BYTES
-    judging = load.judged_per_day / DAY * _cost("judge_cpu")
+    judging = _judged_per_day(load) / DAY * _cost("judge_cpu")
     embedded = load.traces_per_second * _cost("embedded_cpu") * scale
     if embedded + judging <= BUSY:
         return _plan(load, "one process", collectors=1, scorers=0, partitions=0, cores=1)
@@ -91,6 +91,10 @@ def plan(load: Load) -> Plan:
         partitions=2 * collectors,
         cores=collectors + scorers + 1,
     )
+
+
+def _judged_per_day(load: Load) -> float:
+    return min(load.judged_per_day, load.traces_per_second * DAY)
 
 
 def _cost(name: str) -> float:
@@ -109,7 +113,7 @@ def _plan(load: Load, kind: str, *, collectors: int, scorers: int, partitions: i
         log_bytes=per_second * DAY * load.log_days,
         ledger_bytes=load.traces_per_second * DAY * load.ledger_days * _cost("ledger_bytes"),
         database_rows_per_second=load.traces_per_second,
-        usd_per_day=load.judged_per_day * load.usd_per_judged_trace,
+        usd_per_day=_judged_per_day(load) * load.usd_per_judged_trace,
         notes=_notes(load, kind),
     )
 
@@ -127,7 +131,7 @@ def _notes(load: Load, kind: str) -> tuple[str, ...]:
     if kind == "cluster":
         found.append("Kafka and PostgreSQL are not among the cores; three brokers keep three times the log.")
     if load.judged_per_day > load.traces_per_second * DAY:
-        found.append("More is to be judged than comes in: every trace would be judged.")
+        found.append("More was to be judged than comes in: planned is every trace.")
     return tuple(found)
 
 

@@ -52,3 +52,11 @@ def test_the_newest_two_are_compared_without_names_and_few_verdicts_are_said_to_
 def test_an_unknown_version_is_refused_with_those_there_are(data, capsys):
     assert main(["compare", "v1", "v9", "--data-dir", str(data)]) == 2
     assert "no version 'v9'; it has: v1, v2, v3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "accepted"), [("--criterion", "truth", "any_failure"), ("--judge", "nobody", "accepted: ")]
+)
+def test_a_criterion_or_judge_that_is_not_there_is_misuse(data, capsys, option, value, accepted):
+    assert main(["compare", "v1", "v2", option, value, "--data-dir", str(data)]) == 2
+    assert accepted in capsys.readouterr().err

@@ -39,6 +39,12 @@ def test_money_is_what_is_judged_times_its_price():
     assert plan(Load(10, judged_per_day=300, usd_per_judged_trace=0.002)).usd_per_day == pytest.approx(0.6)
 
 
+def test_no_more_is_judged_than_comes_in():
+    found = plan(Load(1, judged_per_day=1e8, usd_per_judged_trace=0.001))
+    assert found.usd_per_day == pytest.approx(86.4)
+    assert any("planned is every trace" in note for note in found.notes)
+
+
 def test_a_load_beyond_one_database_is_told_so():
     assert any("several deployments" in note for note in plan(Load(100_000)).notes)
     assert not any("several deployments" in note for note in plan(Load(1_000)).notes)
