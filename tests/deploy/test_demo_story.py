@@ -57,7 +57,7 @@ def test_people_read_truth_and_estimate_side_by_side():
     table = story.as_table(replace(TOLD, healthy=replace(GOOD, high=0.045)))
     assert "v1.4.0        2000     450           5.1%      5.2% (4.1% - 4.5%)     14.0%  MISSES the truth" in table
     assert "v1.5.0        1200     500          37.0%   36.5% (34.0% - 39.0%)     65.0%  covers the truth" in table
-    assert "put into rerank; failures found by layer in v1.5.0: rerank 430, refusal 9." in table
+    assert "put into rerank; failures in all traffic of v1.5.0, estimated by layer: rerank 430, refusal 9." in table
     assert "3200 received = 950 judged + 0 unscored + 2250 not sampled + 0 skipped + 0 waiting" in table
 
 

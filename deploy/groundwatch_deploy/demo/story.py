@@ -273,7 +273,10 @@ def _row(phase: Phase) -> str:
 def _layer_sentence(story: Story) -> str:
     found = story.bad.found_layers.items()
     listed = ", ".join(f"{layer} {weight:.0f}" for layer, weight in found) or "none"
-    return f"The fault was put into {story.injected_layer}; failures found by layer in {story.bad.version}: {listed}."
+    return (
+        f"The fault was put into {story.injected_layer}; "
+        f"failures in all traffic of {story.bad.version}, estimated by layer: {listed}."
+    )
 
 
 def _ledger_sentence(report: LedgerReport) -> str:
