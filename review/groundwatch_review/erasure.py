@@ -23,7 +23,9 @@ from groundwatch_scorer.tables import judgements
 
 _AT_ONCE = 500
 NOT_REACHED = (
-    "the span log or topic, until its retention is over; nothing in it is judged or shown again",
+    "the span log or topic, until its retention is over; a later complaint about a trace that was not sampled reads "
+    "it there again: then run the same erasure once more",
+    "records that could not be read or stored (dead letters), until their retention is over",
     "backups of the database: restore one, then run the same erasure",
     "copies of exports outside: remove the listed candidates there, and export again to the same files",
 )

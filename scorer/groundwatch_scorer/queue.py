@@ -7,7 +7,7 @@ so that a crash at any moment leaves either all of it or none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, Row, Table, and_, func, or_, select, 
 
 from groundwatch_collector import shedding
 from groundwatch_collector.ragtrace import COMPLETED, RagTrace, from_json
-from groundwatch_collector.sampled import SampledTrace
+from groundwatch_collector.sampled import BLANK_PAYLOAD, SampledTrace
 from groundwatch_collector.storage import add_to_tally, reader
 from groundwatch_collector.tables import ledger, sampled_traces
 from groundwatch_scorer import judgement_store, second_look
@@ -124,7 +124,7 @@ def finish(
     with engine.begin() as connection:
         if not _close(connection, trace.trace_id, state, now):
             return False
-        judgement_store.append(connection, judgements)
+        judgement_store.append(connection, _kept(connection, trace.trace_id, judgements))
         second_look.keep(connection, trace.trace_id, looks)
         # Outside COMPLETED nothing was answered: in no denominator of quality, hence in no numerator either.
         if sampled.family == "fast" and trace.outcome in COMPLETED:
@@ -133,6 +133,14 @@ def finish(
                 connection, place, sampled.weight, judgements, asked={look.asked: look.chance for look in looks}
             )
     return True
+
+
+def _kept(connection: Connection, trace_id: str, judgements: Sequence[Judgement]) -> list[Judgement]:
+    """The verdicts, without their words where the trace was erased while a judge held it."""
+    payload = connection.scalar(select(sampled_traces.c.payload).where(sampled_traces.c.trace_id == trace_id))
+    if payload != BLANK_PAYLOAD:
+        return list(judgements)
+    return [replace(judgement, explanation="", detail={}) for judgement in judgements]
 
 
 def expire(

@@ -15,6 +15,9 @@ from groundwatch_deploy import cli, migrations
 from groundwatch_review.erasure import NOT_REACHED, erase, traces_of
 from groundwatch_review.export import export
 from groundwatch_review.tables import candidates
+from groundwatch_scorer import criteria, queue
+from groundwatch_scorer.local_judge import LocalJudge
+from groundwatch_scorer.tables import judgements
 
 WORDS = "zyxwv-canary words that nobody else writes"
 
@@ -52,6 +55,21 @@ def test_erasing_again_and_erasing_nobody_changes_nothing(engine: Engine) -> Non
     assert traces_of(engine, "subject-1") == []
     assert traces_of(engine, "subject_%") == []
     assert erase(engine, ["f" * 32]).traces == 0
+
+
+def test_a_judge_that_holds_an_erased_trace_brings_no_word_of_it_back(engine: Engine) -> None:
+    wrote(engine, 1, "subject-1")
+    with engine.begin() as connection:
+        connection.execute(update(sampled_traces).values(state="waiting", attempts=0, lease_until=0.0))
+    [held] = queue.claim(engine, 1, 300, NOW)
+    erase(engine, traces_of(engine, "subject-1"))
+    found = criteria.judgements(held.trace, LocalJudge().assess(held.trace), NOW)
+    assert any("zyxwv" in str(judgement.detail) for judgement in found)
+    assert queue.finish(engine, held, found, bucket_seconds=60, now=NOW)
+    with engine.connect() as connection:
+        kept = connection.execute(select(judgements.c.label, judgements.c.explanation, judgements.c.detail)).all()
+    assert len(kept) >= len(found)
+    assert not any("zyxwv" in row.explanation + row.detail for row in kept)
 
 
 @pytest.mark.parametrize("subject", ["用户四十二", 'o"neil\\x', "Zoë"])
