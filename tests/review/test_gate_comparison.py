@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -123,3 +124,24 @@ def test_an_id_with_line_breaks_stays_in_its_cell():
     before = (ItemResult("i\n\n# Passed", "f", (Try("ok", 1.0),), {"faithfulness": 0.0}),)
     shown = report._items(baseline.Run(before, 5, "local-v1"), baseline.Run(results, 5, "local-v1"))
     assert "\n# Passed" not in "\n\n".join(shown)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"tries": []},
+        {"scores": {"faithfulness": "1"}},
+        {"scores": {"faithfulness": float("nan")}},
+        {"scores": {"faithfulness": 1.5}},
+        {"scores": []},
+    ],
+    ids=["no try", "text", "nan", "above one", "list"],
+)
+def test_a_damaged_baseline_is_refused_and_blocks_nobody(tmp_path, damage):
+    path = tmp_path / "base.json"
+    baseline.save(path, baseline.Run(tuple(a_run([1.0, 1.0])), 5, "local-v1"))
+    document = json.loads(path.read_text())
+    document["results"][1] |= damage
+    path.write_text(json.dumps(document))
+    with pytest.raises(baseline.BadBaseline, match="damaged"):
+        baseline.load(path)

@@ -44,14 +44,29 @@ def load(path: Path) -> Run:
         raise BadBaseline(f"{path}: not a saved run; expected format {FORMAT}")
     try:
         return Run(_results(raw["results"]), int(raw["k"]), str(raw["judge"]), str(raw.get("version", "")))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadBaseline(f"{path}: damaged at {type(error).__name__}: {error}") from error
 
 
 def _results(raw: Sequence[Mapping[str, Any]]) -> tuple[ItemResult, ...]:
-    return tuple(
-        ItemResult(r["item_id"], r["family"], tuple(Try(**t) for t in r["tries"]), dict(r["scores"])) for r in raw
-    )
+    return tuple(_result(entry) for entry in raw)
+
+
+def _result(raw: Mapping[str, Any]) -> ItemResult:
+    """One item as it was saved. Raises ``ValueError`` for what no run can have written."""
+    tries = tuple(Try(**entry) for entry in raw["tries"])
+    if not tries:
+        raise ValueError(f"item {raw['item_id']} has no try")
+    scores = {name: _score(value, name) for name, value in raw["scores"].items()}
+    return ItemResult(raw["item_id"], raw["family"], tries, scores)
+
+
+def _score(value: object, name: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"{name} is no number from 0 to 1")
+    return float(value)
 
 
 def check_comparable(before: Run, after: Run) -> None:
