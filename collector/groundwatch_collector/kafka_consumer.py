@@ -158,7 +158,7 @@ class KafkaPipelines:
             max_poll_records=1_000,
             max_partition_fetch_bytes=4 * 1024 * 1024,
             fetch_max_wait_ms=_POLL_MILLISECONDS,
-            metadata_max_age_ms=30_000,
+            metadata_max_age_ms=5_000,  # a topic that was not known yet at the first assignment is read soon after
             bootstrap_timeout_ms=10_000,
         )
 
