@@ -6,9 +6,8 @@ import argparse
 import sys
 
 from groundwatch_deploy.cli import Misused, say
-from groundwatch_deploy.config import ConfigError, load_secrets
-from groundwatch_deploy.serve import llm_judge
-from groundwatch_deploy.settings import load
+from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.judge_option import configured_model
 from groundwatch_scorer import calibration
 from groundwatch_scorer.judgement import Judge
 
@@ -26,10 +25,7 @@ def command(arguments: argparse.Namespace) -> int:
 def _judge(arguments: argparse.Namespace) -> Judge | None:
     if arguments.judge == "local":
         return None  # the default of calibration, which is also refitted without each source in turn
-    settings = load(arguments.config)
-    if not settings.judge.llm_model:
-        raise ConfigError("--judge llm needs [judge] llm_model in the file given with --config")
-    return llm_judge(settings.judge, load_secrets(settings.server.data_directory).llm_api_key)
+    return configured_model(arguments.config)
 
 
 def _progress(done: int, total: int) -> None:

@@ -6,9 +6,8 @@ import argparse
 from dataclasses import asdict
 
 from groundwatch_deploy.cli import DONE, FAILED, Misused, emit, say
-from groundwatch_deploy.config import ConfigError, load_secrets
-from groundwatch_deploy.serve import llm_judge
-from groundwatch_deploy.settings import load as load_settings
+from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.judge_option import configured_model
 from groundwatch_review.gate import anchors, baseline, items, makeup, noise, report, running, targets, verdict
 from groundwatch_review.gate.scores import Scorer
 from groundwatch_scorer.judgement import Judge
@@ -65,12 +64,7 @@ def _target(arguments: argparse.Namespace) -> targets.Target:
 
 
 def _judge(arguments: argparse.Namespace) -> Judge:
-    if arguments.judge == "local":
-        return LocalJudge()
-    settings = load_settings(arguments.config)
-    if not settings.judge.llm_model:
-        raise ConfigError("--judge llm needs [judge] llm_model in the file given with --config")
-    return llm_judge(settings.judge, load_secrets(settings.server.data_directory).llm_api_key)
+    return LocalJudge() if arguments.judge == "local" else configured_model(arguments.config)
 
 
 def _told(done: int, total: int) -> None:
