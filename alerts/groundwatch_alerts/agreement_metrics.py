@@ -6,17 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_alerts import agreement_rows
 from groundwatch_alerts.judge_agreement import Agreement, agreement
+from groundwatch_alerts.minutely import MinutelyCollector
 
 WINDOW_SECONDS = 28 * 86_400
 """People label few traces a week, and a judge's agreement with them moves slowly."""
-
-READ_EVERY_SECONDS = 60.0
 
 _GAUGES = {
     "groundwatch_judge_kappa": (
@@ -28,7 +25,7 @@ _GAUGES = {
 }
 
 
-class AgreementCollector(Collector):
+class AgreementCollector(MinutelyCollector):
     """Exports the agreement with people of each of *judges*. Read from the database at most once a minute."""
 
     def __init__(
@@ -42,25 +39,11 @@ class AgreementCollector(Collector):
         self._engine = engine
         self._judges = judges
         self._now = now
-        self._clock = clock
-        self._read_at = -READ_EVERY_SECONDS
+        super().__init__(clock)
+
+    def _forget(self) -> None:
         self._found: dict[str, Agreement] = {}
         self._labels: dict[str, int] = {}
-        self._errors = 0
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: registering must not read the database."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        if self._clock() - self._read_at >= READ_EVERY_SECONDS:
-            self._read_at = self._clock()
-            try:
-                self._read()
-            except SQLAlchemyError:  # the other metrics of this process must still be seen
-                self._found, self._labels = {}, {}
-                self._errors += 1
-        yield from self._families()
 
     def _read(self) -> None:
         pairs = agreement_rows.read(self._engine, since=self._now() - WINDOW_SECONDS)

@@ -6,17 +6,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_alerts import corrected_rows, tallies
 from groundwatch_alerts.corrected import REASONS, Corrected, Refused
+from groundwatch_alerts.minutely import MinutelyCollector
 
 WINDOW_SECONDS = 7 * 86_400
 """Few traces are read twice: a shorter window holds too few."""
 
-READ_EVERY_SECONDS = 60.0
 _MOST_APPS = 50
 _Key = tuple[str, str, str]  # app, judge, second
 
@@ -33,7 +31,7 @@ _GAUGES = {
 }
 
 
-class CorrectedCollector(Collector):
+class CorrectedCollector(MinutelyCollector):
     """Exports the corrected rate of each app by each second judge, or the reason why there is none.
 
     Read from the database at most once a minute. *judges* are the first judge and those that may read second.
@@ -50,26 +48,15 @@ class CorrectedCollector(Collector):
         self._engine = engine
         self._first, *self._others = judges
         self._now = now
-        self._clock = clock
-        self._read_at = -READ_EVERY_SECONDS
+        super().__init__(clock)
+
+    def _forget(self) -> None:
         self._found: dict[_Key, Corrected | Refused] = {}
-        self._errors = 0
 
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: registering must not read the database."""
-        return []
+    def _read(self) -> None:
+        self._found = dict(self._rates())
 
-    def collect(self) -> Iterator[Metric]:
-        if self._clock() - self._read_at >= READ_EVERY_SECONDS:
-            self._read_at = self._clock()
-            try:
-                self._found = dict(self._read())
-            except SQLAlchemyError:  # the other metrics of this process must still be seen
-                self._found = {}
-                self._errors += 1
-        yield from self._families()
-
-    def _read(self) -> Iterator[tuple[_Key, Corrected | Refused]]:
+    def _rates(self) -> Iterator[tuple[_Key, Corrected | Refused]]:
         since = self._now() - WINDOW_SECONDS
         for second in corrected_rows.seconds(self._others, self._engine):
             for app in tallies.apps(self._engine)[:_MOST_APPS]:
