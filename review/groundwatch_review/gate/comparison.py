@@ -55,14 +55,15 @@ class Change:
 
 def compare(before: Sequence[ItemResult], after: Sequence[ItemResult], alpha: float = 0.05) -> list[Change]:
     """Every score, and whether its drop is significant at *alpha* over all scores that block."""
-    pairs = _pairs(before, after)
-    changes = [_change(name, layer, _values(pairs, name)) for name, layer in LAYER_OF.items()]
-    executed = [(b.family, float(b.executed), float(a.executed)) for b, a in pairs]
+    paired = pairs(before, after)
+    changes = [_change(name, layer, _values(paired, name)) for name, layer in LAYER_OF.items()]
+    executed = [(b.family, float(b.executed), float(a.executed)) for b, a in paired]
     changes.append(_change(EXECUTION, "execution", executed))
     return _decided(changes, alpha)
 
 
-def _pairs(before: Sequence[ItemResult], after: Sequence[ItemResult]) -> list[tuple[ItemResult, ItemResult]]:
+def pairs(before: Sequence[ItemResult], after: Sequence[ItemResult]) -> list[tuple[ItemResult, ItemResult]]:
+    """(before, after) of each item that is in both runs, in the order of the later one."""
     known = {result.item_id: result for result in before}
     return [(known[result.item_id], result) for result in after if result.item_id in known]
 
@@ -70,9 +71,9 @@ def _pairs(before: Sequence[ItemResult], after: Sequence[ItemResult]) -> list[tu
 _Values = Sequence[tuple[str, float, float]]  # (family, before, after)
 
 
-def _values(pairs: Sequence[tuple[ItemResult, ItemResult]], name: str) -> _Values:
+def _values(paired: Sequence[tuple[ItemResult, ItemResult]], name: str) -> _Values:
     found: list[tuple[str, float, float]] = []
-    for b, a in pairs:
+    for b, a in paired:
         old, new = b.scores.get(name), a.scores.get(name)
         if old is not None and new is not None:
             found.append((b.family, old, new))

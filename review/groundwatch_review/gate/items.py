@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,9 +62,9 @@ def read_set(path: Path) -> list[Item]:
     except (OSError, UnicodeDecodeError) as error:
         raise BadSet(f"{path}: not readable as UTF-8 JSON lines ({type(error).__name__})") from error
     found = list(_items(path, lines))
-    twice = {item.id for item in found if sum(other.id == item.id for other in found) > 1}
+    twice = sorted(name for name, times in Counter(item.id for item in found).items() if times > 1)
     if twice:
-        raise BadSet(f"{path}: candidate_id {sorted(twice)[0]} is there more than once")
+        raise BadSet(f"{path}: candidate_id {twice[0]} is there more than once")
     if not found:
         raise BadSet(f"{path}: no item; expected candidates of `groundwatch export`, one a line")
     return found

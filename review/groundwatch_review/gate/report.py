@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 
 from groundwatch_review.gate.baseline import Run
-from groundwatch_review.gate.comparison import Change
+from groundwatch_review.gate.comparison import Change, pairs
 from groundwatch_review.gate.scores import LAYER_OF
 from groundwatch_review.gate.verdict import Verdict
 
@@ -114,14 +114,12 @@ def _anchors(verdict: Verdict) -> list[str]:
 
 
 def _items(before: Run, run: Run) -> list[str]:
-    known = {result.item_id: result for result in before.results}
-    rows: list[Row] = []
-    for result in run.results:
-        old = known.get(result.item_id)
-        for name in LAYER_OF if old else ():
-            was, now = old.scores.get(name) if old else None, result.scores.get(name)
-            if was != now:
-                rows.append((result.item_id, name, _number(was), _number(now)))
+    rows: list[Row] = [
+        (now.item_id, name, _number(was.scores.get(name)), _number(now.scores.get(name)))
+        for was, now in pairs(before.results, run.results)
+        for name in LAYER_OF
+        if was.scores.get(name) != now.scores.get(name)
+    ]
     if not rows:
         return ["## Items", "No item changed."]
     rest = [f"{len(rows) - _MOST_ITEMS} more lines are left out."] if len(rows) > _MOST_ITEMS else []

@@ -74,8 +74,12 @@ class Asker:
         return tuple(tries), None
 
 
+def unheard(done: int, total: int) -> None:
+    """Progress that nobody waits for."""
+
+
 def run(
-    items: Sequence[Item], asker: Asker, scorer: Scorer, told: Callable[[int, int], None] = lambda done, total: None
+    items: Sequence[Item], asker: Asker, scorer: Scorer, told: Callable[[int, int], None] = unheard
 ) -> list[ItemResult]:
     """Ask and score *items*; the results come in their order. *told* hears (done, total) after each."""
 
@@ -89,7 +93,10 @@ def run(
 
 
 def in_parallel(
-    work: Callable[[_Input], _Output], inputs: Sequence[_Input], threads: int, told: Callable[[int, int], None]
+    work: Callable[[_Input], _Output],
+    inputs: Sequence[_Input],
+    threads: int,
+    told: Callable[[int, int], None] = unheard,
 ) -> list[_Output]:
     """Map *work* over *inputs* with a bounded number of threads, in order."""
     results: list[_Output] = []
