@@ -33,7 +33,7 @@ from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.kafka_consumer import KafkaPipelines
 from groundwatch_collector.log_protocol import AppendLog, DecisionLog
 from groundwatch_collector.pipeline import Pipeline
-from groundwatch_collector.rate_tables import Rates, rates_of
+from groundwatch_collector.rate_tables import rates_of
 from groundwatch_collector.receiver import asgi_app
 from groundwatch_collector.spanlog import LogLocked, SpanLog
 from groundwatch_collector.storage import open_engine
@@ -149,7 +149,6 @@ class Monitor:
             queue.release_all(self.engine)
         self.judges = judges(self.settings.judge, self.secrets.llm_api_key, self.engine, self.now())
         self._reader = self._pipeline() if Role.COLLECTOR in self.roles else None
-        self._rates = self._rate_tables()
         self.scorer = self._scorer()
         self.settler = self._settler()
         self.retention = self._retention()
@@ -211,15 +210,12 @@ class Monitor:
             now=now,
             limits=self.settings.limits,
             place=place,
-            judged=JudgedHistory(self.engine, self.judges[0].identifier),
+            judged=self._judged_history(),
             feedback=self.settings.feedback,
         )
 
-    def _rate_tables(self) -> Rates:
-        """For telling the chances in force; each pipeline has its own for deciding."""
-        decide = self.settings.decide
-        judged = JudgedHistory(self.engine, self.judges[0].identifier)
-        return rates_of(decide.planned(), decide.rate_table(), self.engine, judged)
+    def _judged_history(self) -> JudgedHistory:
+        return JudgedHistory(self.engine, self.judges[0].identifier)
 
     def _scorer(self) -> ScorerWorker:
         return ScorerWorker(
@@ -305,8 +301,9 @@ class Monitor:
     def _export_sums(self) -> None:
         """The sums of the whole deployment, from the database: one process gives them to Prometheus."""
         names = [judge.identifier for judge in self.judges]
+        chances = self._reader.chances if self._reader is not None else self._planned_chances()
         for family in TABLES:
-            self.registry.register(TallyCollector(self.engine, rates=self._chances, judges=names, family=family))
+            self.registry.register(TallyCollector(self.engine, rates=chances, judges=names, family=family))
         self.registry.register(VersionCollector(self.engine, names[0]))
         self.registry.register(CorrectedCollector(self.engine, names, now=self.now))
         self.registry.register(AgreementCollector(self.engine, names, now=self.now))
@@ -321,12 +318,16 @@ class Monitor:
             now=self.now,
         )
 
-    def _chances(self) -> Mapping[str, float]:
+    def _planned_chances(self) -> Callable[[], Mapping[str, float]]:
         """Stratum to chance, in force now. A process that decides nothing reads the planned table, or plans it."""
-        if self._reader is not None:
-            return self._reader.chances()
-        self._rates.prepare(self.now())
-        return self._rates.current.rates if self._rates.current is not None else {}
+        decide = self.settings.decide
+        rates = rates_of(decide.planned(), decide.rate_table(), self.engine, self._judged_history())
+
+        def chances() -> Mapping[str, float]:
+            rates.prepare(self.now())
+            return rates.current.rates if rates.current is not None else {}
+
+        return chances
 
     def start(self) -> Addresses:
         """Start every thread; return once all listeners answer."""
