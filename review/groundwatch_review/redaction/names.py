@@ -63,6 +63,11 @@ def _named(match: re.Match[str], _view: View) -> bool:
     return match.group(1).split(" ")[0] not in _NOT_NAMES
 
 
+def _announced(pattern: str) -> Rule:
+    """A name, as the first group of *pattern*, after words that announce one."""
+    return Rule("PERSON", re.compile(pattern), view="folded", group=1, accepts=_named)
+
+
 _ENGLISH: Final = (
     Rule(
         "PERSON",
@@ -70,75 +75,33 @@ _ENGLISH: Final = (
         view="folded",
         group=1,
     ),
-    Rule(
-        "PERSON",
-        re.compile(
-            rf"""(?<![A-Za-z])(?i:name)(?:["']?\s?[:=]\s?["']?| (?:is|was|to|on card|on the card)[:]? )({_FULL})"""
-        ),
-        view="folded",
-        group=1,
-        accepts=_named,
+    _announced(
+        rf"""(?<![A-Za-z])(?i:name)(?:["']?\s?[:=]\s?["']?| (?:is|was|to|on card|on the card)[:]? )({_FULL})"""
     ),
     Rule(
         "PERSON",
         re.compile(rf"(?<![A-Za-z])(?:my|her|his|their|maiden|partner's|customer) (?i:name) ({_TWO})"),
         group=1,
     ),
-    Rule(
-        "PERSON",
-        re.compile(rf"(?<![A-Za-z])(?:I'm|I am|[Tt]his is|calls? me|named) ({_TWO})"),
-        view="folded",
-        group=1,
-        accepts=_named,
-    ),
-    Rule(
-        "PERSON",
-        re.compile(
-            rf"(?<![A-Za-z])(?i:contact|patient|applicant|holder|employee|customer|guardian|spouse|driver|owner|"
-            rf"signed by|regards|sincerely|attn|cardholder|beneficiary|recipient)[,:]?\s{{1,2}}({_TWO})"
-        ),
-        view="folded",
-        group=1,
-        accepts=_named,
+    _announced(rf"(?<![A-Za-z])(?:I'm|I am|[Tt]his is|calls? me|named) ({_TWO})"),
+    _announced(
+        rf"(?<![A-Za-z])(?i:contact|patient|applicant|holder|employee|customer|guardian|spouse|driver|owner|"
+        rf"signed by|regards|sincerely|attn|cardholder|beneficiary|recipient)[,:]?\s{{1,2}}({_TWO})"
     ),
     # One word is enough where the phrase leaves no other reading.
-    Rule(
-        "PERSON",
-        re.compile(
-            rf"(?<![A-Za-z])(?i:(?:my|her|his|their|maiden|last|first) name(?:['’]s| is)?|calls? me|"
-            rf"named h(?:im|er)) ({_CAP})"
-        ),
-        view="folded",
-        group=1,
-        accepts=_named,
+    _announced(
+        rf"(?<![A-Za-z])(?i:(?:my|her|his|their|maiden|last|first) name(?:['’]s| is)?|calls? me|"
+        rf"named h(?:im|er)) ({_CAP})"
     ),
     # Salutations, signatures and mail headers.
-    Rule(
-        "PERSON",
-        re.compile(rf"(?:^|\n|[\"“>] ?)(?:Hi|Hello|Dear|Hey) ({_FULL})[,!:]"),
-        view="folded",
-        group=1,
-        accepts=_named,
+    _announced(rf"(?:^|\n|[\"“>] ?)(?:Hi|Hello|Dear|Hey) ({_FULL})[,!:]"),
+    _announced(
+        rf"(?:[Rr]egards|Sincerely|Cheers|Thanks|Best wishes|Best|Yours(?: truly)?),?"
+        rf"\s{{0,2}}\n\s{{0,4}}({_FULL})(?=\s|$)"
     ),
-    Rule(
-        "PERSON",
-        re.compile(
-            rf"(?:[Rr]egards|Sincerely|Cheers|Thanks|Best wishes|Best|Yours(?: truly)?),?"
-            rf"\s{{0,2}}\n\s{{0,4}}({_FULL})(?=\s|$)"
-        ),
-        view="folded",
-        group=1,
-        accepts=_named,
-    ),
-    Rule(
-        "PERSON",
-        re.compile(
-            rf"(?:^|\n)(?:From|To|Cc|CC|Bcc|Reply-To|Sender|Author|Assignee|Reviewer|"
-            rf"Signed-off-by): ({_FULL})(?=\s|<|$)"
-        ),
-        view="folded",
-        group=1,
-        accepts=_named,
+    _announced(
+        rf"(?:^|\n)(?:From|To|Cc|CC|Bcc|Reply-To|Sender|Author|Assignee|Reviewer|"
+        rf"Signed-off-by): ({_FULL})(?=\s|<|$)"
     ),
     Rule("PERSON", re.compile(rf"({_TWO}) <[^<>@\s]{{1,64}}@"), view="folded", group=1, needs=("@",)),
 )
