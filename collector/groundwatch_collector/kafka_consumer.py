@@ -33,6 +33,7 @@ from groundwatch_collector.traffic_metrics import TrafficMetrics
 logger = logging.getLogger(__name__)
 
 _POLL_MILLISECONDS = 100
+_REBALANCING = "<rebalancing>"  # kafka.structs.MemberState, which is imported only where Kafka is used
 _BROKER_MILLISECONDS = 2_000
 _STEPS_PER_ROUND = 8  # of one partition, before the next one has its turn
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
@@ -95,7 +96,7 @@ class KafkaPipelines:
         self._wanted: dict[Any, float] = {}  # assigned and not open yet -> when to try (time.monotonic)
         self._assigned: frozenset[Any] = frozenset()
         self._has_moved = False  # partitions were taken or given since the last round
-        self._probed_at = self._committed_at = self._answered_at = 0.0
+        self._probed_at = self._committed_at = self._answered_at = self._settled_at = 0.0
         self._told_at: dict[str, float] = {}
 
     @property
@@ -131,8 +132,9 @@ class KafkaPipelines:
             raise ConnectionError("no bootstrap server takes connections")
         consumer = self._consumer()
         try:
-            self._answered_at = time.monotonic()
+            self._answered_at = self._settled_at = time.monotonic()
             consumer.subscribe([self._config.topic], listener=_listener(self, consumer))
+            consumer.partitions_for_topic(self._config.topic)  # known before the first join: it is not done twice
             while not stop.is_set():
                 self._round(consumer)
             with contextlib.suppress(Exception):
@@ -158,7 +160,7 @@ class KafkaPipelines:
             max_poll_records=1_000,
             max_partition_fetch_bytes=4 * 1024 * 1024,
             fetch_max_wait_ms=_POLL_MILLISECONDS,
-            metadata_max_age_ms=5_000,  # a topic that was not known yet at the first assignment is read soon after
+            metadata_max_age_ms=30_000,
             bootstrap_timeout_ms=10_000,
         )
 
@@ -176,6 +178,7 @@ class KafkaPipelines:
 
     def _round(self, consumer: Any) -> None:
         fetched = self._poll(consumer)
+        self._leave_if_stuck(consumer)
         if self._has_moved:
             self._move()
             fetched = {}  # fetched for an assignment that is no more, or not opened yet
@@ -198,6 +201,20 @@ class KafkaPipelines:
             self._reopen(consumer, list(self._open))  # beginning again finds out what the broker still has
             return {}
         return fetched
+
+    def _leave_if_stuck(self, consumer: Any) -> None:
+        """Raise, so that a new client joins, when a rebalance has begun and does not end.
+
+        kafka-python 3.0 loses the answer of a join that it began because the topic's partitions changed, if the join
+        takes longer than one poll: it never asks for that answer again, sends no heartbeat, and is thrown out of the
+        group without noticing. A member that died holds up the others for one session timeout, hence two.
+        """
+        if consumer.group_metadata().state != _REBALANCING:
+            self._settled_at = time.monotonic()
+            return
+        longest = 2 * self._config.session_timeout_seconds
+        if time.monotonic() - self._settled_at > longest:
+            raise TimeoutError(f"a rebalance did not end within {longest:g} s; joining the group anew")
 
     def _move(self) -> None:
         self._has_moved = False

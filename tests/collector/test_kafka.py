@@ -27,7 +27,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, func, select
 
-from groundwatch_collector import tables
+from groundwatch_collector import kafka_consumer, tables
 from groundwatch_collector.decision import DEFAULT_RATES, DecideConfig
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.kafka_consumer import KafkaPipelines
@@ -452,6 +452,37 @@ def test_late_feedback_finds_a_trace_that_another_hash_put_on_another_partition(
     until(lambda: len(world.rows(tables.sampled_traces)) == 1)
     (given,) = world.rows(tables.feedback)
     assert (partition_of(world.ledger()[trace].first_position), partition_of(given.position)) == (0, 1)
+
+
+def test_a_rebalance_that_outlasts_one_poll_is_finished(broker, tmp_path, monkeypatch):
+    """A topic that is made later changes the metadata, and the join that follows takes longer than a poll waits."""
+    monkeypatch.setattr(kafka_consumer, "_POLL_MILLISECONDS", 1)
+    world = Monitor(broker, tmp_path, "made-after-the-start")
+    try:
+        world.start()
+        until(lambda: group_state(broker, "made-after-the-start") == "Stable")
+        broker.create_topic("made-after-the-start", 2)
+        assert world.log.wait_ready(15)
+        ids = some_traces(20, seed=17)
+        world.send(ids).result(10)
+        until(lambda: set(ids) == set(world.ledger()))
+        assert world.counted() == 20
+    finally:
+        world.close()
+        gc.collect()
+
+
+def group_state(broker: kafka_broker.Broker, name: str) -> str:
+    from kafka.admin import KafkaAdminClient
+    from kafka.errors import CoordinatorLoadInProgressError
+
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    try:
+        return next((g["group_state"] for g in admin.list_groups() if g["group_id"] == name), "")
+    except CoordinatorLoadInProgressError:  # the first group of a new broker
+        return ""
+    finally:
+        admin.close()
 
 
 def our_partition(trace: str, partitions: int) -> int:

@@ -145,7 +145,6 @@ class Broker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
-        from kafka import KafkaConsumer
         from kafka.admin import KafkaAdminClient, NewTopic
 
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
@@ -153,14 +152,6 @@ class Broker:
             admin.create_topics([NewTopic(name, partitions, 1, topic_configs=configs or None)])
         finally:
             admin.close()
-        # Made is not yet known: a group that is assigned before has no partitions to give away.
-        deadline = time.monotonic() + 20
-        reader = KafkaConsumer(bootstrap_servers=self.bootstrap)
-        try:
-            while len(reader.partitions_for_topic(name) or ()) < partitions and time.monotonic() < deadline:
-                time.sleep(0.1)
-        finally:
-            reader.close()
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None
