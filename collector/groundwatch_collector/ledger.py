@@ -99,7 +99,7 @@ def _compare(
     tally = connection.execute(select(func.coalesce(func.sum(tables.traffic_tally.c.received), 0))).scalar_one()
     skipped = _states(row.reason for row in verdicts.values() if row.verdict == "skipped")
     traffic = len(verdicts) - sum(skipped.values())
-    given_up = {refused.REASON: skipped.pop(refused.REASON, 0)}
+    given_up = {reason: skipped.pop(reason, 0) for reason in refused.REASONS}
     present = LedgerReport(
         received=len(verdicts.keys() | last_seen.keys()),
         judged=found.get("judged", 0),
@@ -129,7 +129,7 @@ def _with_removed(present: LedgerReport, base: Sequence[Row[Any]]) -> LedgerRepo
         return sum(row.traces for row in traces if all(getattr(row, k) == v for k, v in wanted.items()))
 
     unqueued = of(verdict="sampled", state="")
-    skipped = {row.reason for row in traces} - {refused.REASON}
+    skipped = {row.reason for row in traces} - set(refused.REASONS)
     ledger_traffic = present.ledger_traffic + traffic
     return replace(
         present,
@@ -138,7 +138,9 @@ def _with_removed(present: LedgerReport, base: Sequence[Row[Any]]) -> LedgerRepo
         unscored=present.unscored + of(state="unscored"),
         not_sampled=present.not_sampled + of(verdict="not_sampled"),
         skipped=_added(present.skipped, {reason: of(verdict="skipped", reason=reason) for reason in skipped}),
-        lost=_added(present.lost, {"not_queued": unqueued, refused.REASON: of(reason=refused.REASON)}),
+        lost=_added(
+            present.lost, {"not_queued": unqueued} | {reason: of(reason=reason) for reason in refused.REASONS}
+        ),
         doubled=max(0, present.tally_received - ledger_traffic),
         ledger_traffic=ledger_traffic,
         dead_letters=_added(

@@ -360,16 +360,16 @@ class Pipeline:
 
     def _give_up(self, batch: _Batch, error: Exception) -> int:
         """Write down that the one row of *batch* is lost. Raises where not even that is taken."""
-        now, kind = self._now(), type(error).__name__
-        decisions = [self._decider.lost(pending, refused.REASON) for pending in batch.due]
-        letters = [DeadLetter(v.position, now, refused.REASON, kind, b"") for v in batch.votes or ()]
-        letters += [DeadLetter(d.position, now, refused.REASON, kind, b"") for d in batch.dead_letters]
+        now, kind, reason = self._now(), type(error).__name__, refused.reason(error) or refused.REASON
+        decisions = [self._decider.lost(pending, reason) for pending in batch.due]
+        letters = [DeadLetter(v.position, now, reason, kind, b"") for v in batch.votes or ()]
+        letters += [DeadLetter(d.position, now, reason, kind, b"") for d in batch.dead_letters]
         with self._engine.begin() as connection:
             store.add_decisions(connection, decisions, now=now, bucket_seconds=self._config.bucket_seconds)
             letters = store.add_dead_letters(connection, letters, 0)
         for decision in decisions:
             trace_id = decision.pending.trace_id
-            logger.error("the database refuses trace %s (%s): it is lost, its spans stay in the log", trace_id, kind)
+            logger.error("trace %s is lost (%s: %s): its spans stay in the log", trace_id, reason, kind)
         self._count((), _Outcome(decisions=decisions, dead_letters=letters))
         return len(decisions)
 

@@ -146,7 +146,7 @@ class TrafficMetrics:
 
         for series, values in (
             (self._late_feedback, LATE_RESULTS),
-            (self._dead_letters, (*Reason, "decode_failed", refused.REASON)),
+            (self._dead_letters, (*Reason, "decode_failed", *refused.REASONS)),
             (self._rejected_again, Reason),
             (self._ignored_feedback, ("duplicate", "replaced")),
             (self._quarantined, ("subject", "app")),

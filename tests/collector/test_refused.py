@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, StatementError
 
 from groundwatch import names
 from groundwatch_collector import ledger, refused, tables
@@ -78,9 +78,41 @@ def test_feedback_that_is_refused_is_kept_aside(world, make):
 
 def test_what_is_about_no_row_is_waited_for():
     assert refused.is_refusal(IntegrityError("insert", {}, Exception()))
-    assert refused.is_refusal(OverflowError())
     assert not refused.is_refusal(OperationalError("insert", {}, Exception()))
     assert not refused.is_refusal(OSError())
+
+
+def test_what_a_driver_cannot_write_is_told_as_refused_and_the_same_error_of_ours_as_ours(engine):
+    with engine.connect() as connection, pytest.raises((UnicodeError, StatementError)) as raised:
+        connection.execute(tables.ledger.select().where(tables.ledger.c.app == "\ud800")).all()
+    assert refused.reason(raised.value) == refused.REASON
+    with pytest.raises(UnicodeError) as ours:
+        "\ud800".encode()
+    assert refused.reason(ours.value) == refused.OURS
+    assert refused.reason(KeyError()) == refused.OURS
+
+
+def test_a_fault_of_ours_on_one_trace_is_told_as_ours_and_stops_no_other(world, make, monkeypatch):
+    decide = type(world.pipeline._decider).decide
+
+    def fail_on_the_second(self: Any, pending: Any, *args: Any, **kwargs: Any) -> Any:
+        if pending.trace_id == make.trace_id(2):
+            raise KeyError("a defect")
+        return decide(self, pending, *args, **kwargs)
+
+    monkeypatch.setattr(type(world.pipeline._decider), "decide", fail_on_the_second)
+    for number in (1, 2, 3):
+        world.send(*make.request(number))
+    world.time += 4
+    for _ in range(refused.TRIES + 2):
+        try:
+            world.pipeline.step(0)
+        except KeyError:
+            continue
+    rows = world.ledger()
+    assert rows.keys() == {make.trace_id(number) for number in (1, 2, 3)}
+    assert (rows[make.trace_id(2)].verdict, rows[make.trace_id(2)].reason) == ("skipped", refused.OURS)
+    assert dict(ledger.report(world.engine, world.log).lost) == {refused.OURS: 1}
 
 
 def test_spans_that_lowered_limits_refuse_are_counted_when_the_log_is_read_again(world, make):
