@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from groundwatch import names
 from groundwatch_collector.mapping import to_ragtrace, values
+from groundwatch_collector.mapping.outcome import Evidence, infer
 from groundwatch_collector.ragtrace import Outcome, RagTrace, Usage, from_json, to_json
 from groundwatch_collector.spans import Span
 
@@ -177,6 +178,25 @@ def test_an_outcome_that_was_not_recorded_is_inferred_and_says_by_which_rule(mak
     assert trace is not None
     assert (trace.outcome, trace.outcome_source, trace.error_class) == (outcome, "inferred", error)
     assert trace.sources["outcome"].startswith("rule:")
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("", Outcome.CANCELLED),
+        ("The ", Outcome.CANCELLED),
+        ("There are three steps:\n", Outcome.CANCELLED),
+        ("首先，", Outcome.CANCELLED),
+        ("Call Ms Li (", Outcome.CANCELLED),
+        ("Paris", Outcome.UNKNOWN),  # the whole of a short answer, or the beginning of a longer one
+        ("- salt\n- pepper\n", Outcome.UNKNOWN),
+        ("十二个月", Outcome.UNKNOWN),
+        ("It is open. ", Outcome.UNKNOWN),
+    ],
+)
+def test_a_stream_of_which_the_end_was_not_seen_is_cancelled_only_where_its_text_shows_it(text, outcome):
+    assert infer(Evidence(streaming=True, answer=text))[0] is outcome
+    assert infer(Evidence(streaming=True, answer=text or "a", finish_reasons=("stop",)))[0] is Outcome.ANSWERED
 
 
 @pytest.mark.parametrize(

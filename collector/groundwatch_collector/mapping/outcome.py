@@ -12,7 +12,11 @@ _TIMEOUTS = ("timeout", "timedout", "deadlineexceeded")
 _CANCELLATIONS = ("generatorexit", "cancellederror", "cancelled", "canceled", "clientdisconnect")
 _CUT_SHORT = frozenset({"length", "max_tokens", "max_output_tokens"})
 _FILTERED = frozenset({"content_filter", "refusal", "safety", "blocked"})
-_ENDS = re.compile(r"[.!?。！？…)\]}»”\"'`|*]\s?$")  # how a finished text ends
+_OPEN_END = (
+    re.compile(  # how only a broken text ends: nothing, a mark that opens or goes on, a word with a space behind
+        r"(\A\s*|[,;:(\[{（「『《、，；：]\s*|[^\s.!?。！？…)\]}»”\"'`|*][ \t]+)\Z"
+    )
+)
 _ENDED = frozenset({"stop", "end_turn", "stop_sequence", "eos"})
 
 
@@ -58,9 +62,9 @@ def _broken_off(evidence: Evidence) -> tuple[Outcome, str] | None:
         return Outcome.CANCELLED, "call_without_end"
     if not evidence.streaming or evidence.finish_reasons or evidence.usage_known:
         return None
-    if _ENDS.search(evidence.answer or "") is None:
+    if _OPEN_END.search(evidence.answer or ""):
         return Outcome.CANCELLED, "stream_without_end"
-    return Outcome.UNKNOWN, "stream_end_not_seen"
+    return Outcome.UNKNOWN, "stream_end_not_seen"  # a name, a list and code end with a word, and so does half a text
 
 
 def _text(evidence: Evidence) -> tuple[Outcome, str]:
