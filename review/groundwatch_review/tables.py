@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Float, String, Table, Text
+from sqlalchemy import DDL, Boolean, Column, Float, Integer, String, Table, Text, event
 
 from groundwatch_collector.storage import metadata
 
@@ -29,3 +29,57 @@ candidates = Table(
     Column("updated_at", Float, nullable=False),
     Column("exported_at", Float, nullable=True),
 )
+
+console_users = Table(
+    "console_users",
+    metadata,
+    Column("user_id", String(40), primary_key=True),  # rv_<hex>: what records carry instead of the name
+    Column("name", String(64), nullable=False, unique=True),
+    Column("roles", String(100), nullable=False),  # viewer | reviewer | exporter | admin, separated by commas
+    Column("holdout", Boolean, nullable=False),  # may read the hold-out set whatever the role
+    Column("password", String(300), nullable=False),  # scrypt, salt and cost beside the hash
+    Column("created_at", Float, nullable=False),
+    Column("updated_at", Float, nullable=False),
+)
+
+console_sessions = Table(
+    "console_sessions",
+    metadata,
+    Column("token_sha256", String(64), primary_key=True),  # a copy of the database opens no session
+    Column("user_id", String(40), nullable=False, index=True),
+    Column("created_at", Float, nullable=False),
+    Column("seen_at", Float, nullable=False),
+)
+
+# No trace_id and no text: retention and erasure leave the trail alone, and it tells of nobody.
+audit_log = Table(
+    "audit_log",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("at", Float, nullable=False),
+    Column("actor", String(40), nullable=False),
+    Column("action", String(24), nullable=False),
+    Column("about", String(32), nullable=False),  # keyed digest of what it was done to
+    Column("detail", String(200), nullable=False),
+    Column("previous", String(64), nullable=False),
+    Column("digest", String(64), nullable=False),
+)
+
+APPEND_ONLY = {
+    "sqlite": tuple(
+        f"CREATE TRIGGER audit_log_no_{verb} BEFORE {verb.upper()} ON audit_log "
+        "BEGIN SELECT RAISE(ABORT, 'audit_log is append-only'); END"
+        for verb in ("update", "delete")
+    ),
+    "postgresql": (
+        "CREATE FUNCTION audit_log_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'audit_log is append-only'; END $$",
+        "CREATE TRIGGER audit_log_no_change BEFORE UPDATE OR DELETE ON audit_log "
+        "FOR EACH ROW EXECUTE FUNCTION audit_log_append_only()",
+    ),
+}
+"""A wall against our own mistakes; against others there is the chain."""
+
+for _dialect, _statements in APPEND_ONLY.items():
+    for _statement in _statements:
+        event.listen(audit_log, "after_create", DDL(_statement).execute_if(dialect=_dialect))  # type: ignore[no-untyped-call]
