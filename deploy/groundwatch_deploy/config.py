@@ -168,6 +168,8 @@ class JudgeConfig:
     cascade_sure_chance: float = 0.12  # likewise where it finds none; both above 0, or the rest could not be known
     people_unsure_chance: float = 0.1  # of being put to people where the two judges disagree or both are unsure
     people_sure_chance: float = 0.02  # likewise elsewhere
+    repeat_share: float = 0.05  # of its readings each judge makes twice, to see whether it contradicts itself; 0: none
+    repeats_per_day: int = 200  # second readings of one judge in a UTC day, at most; paid from the money budget too
     lease_seconds: float = 300.0  # a claimed trace goes back to the queue after this long without a verdict
     batch: int = 16  # traces claimed at once
 

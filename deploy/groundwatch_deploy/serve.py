@@ -57,6 +57,7 @@ from groundwatch_scorer import judgement_store, queue, second_look
 from groundwatch_scorer.judged_history import JudgedHistory
 from groundwatch_scorer.judgement import Judge
 from groundwatch_scorer.local_judge import LocalJudge
+from groundwatch_scorer.repeats import RepeatPlan
 from groundwatch_scorer.scorer_metrics import ScorerMetrics, SettleMetrics
 from groundwatch_scorer.settle import Settler
 from groundwatch_scorer.worker import ScorerWorker, annotator_kind
@@ -227,6 +228,7 @@ class Monitor:
             batch=self.settings.judge.batch,
             now=self.now,
             cascade=cascade(self.settings.judge, self.judges, self._salt),
+            repeats=repeats(self.settings.judge, self._salt),
         )
 
     def _settler(self) -> Settler:
@@ -427,6 +429,16 @@ def cascade(config: JudgeConfig, judges: Sequence[Judge], salt: bytes) -> second
         second_look.Choice(judges[1].identifier, model, salt) if len(judges) > 1 else None,
         second_look.Choice(second_look.PEOPLE, people, salt),
     )
+
+
+def repeats(config: JudgeConfig, salt: bytes) -> RepeatPlan | None:
+    """How much each judge reads twice; None for nothing. Raises :class:`ConfigError` for a share that is none."""
+    if config.repeat_share == 0:
+        return None
+    try:
+        return RepeatPlan(config.repeat_share, config.repeats_per_day, salt)
+    except ValueError as error:
+        raise ConfigError(f"[judge] {error}") from error
 
 
 def llm_judge(config: JudgeConfig, api_key: Secret, spent_usd: Callable[[str], float] = lambda _name: 0.0) -> Judge:

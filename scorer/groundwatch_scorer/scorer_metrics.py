@@ -7,6 +7,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from groundwatch_scorer.judgement import Assessment, Judgement
 from groundwatch_scorer.second_look import PEOPLE, SecondLook
 
+REPEAT_MISSES = ("no_verdict", "over_limit", "error")
+"""Why a reading that was to be made twice says nothing of the judge's stability."""
+
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -69,6 +72,21 @@ class ScorerMetrics:
             for chosen in ("no", "yes"):
                 for unsure in ("no", "yes"):
                     self.looks.labels(by, chosen, unsure)
+        self.repeats = Counter(
+            "groundwatch_judge_repeats_total", "Traces that a judge has read twice", ["judge"], registry=registry
+        )
+        self.repeat_changes = Counter(
+            "groundwatch_judge_repeat_changes_total",
+            "Traces whose second reading by the same judge comes to another verdict",
+            ["judge"],
+            registry=registry,
+        )
+        self.repeats_missed = Counter(
+            "groundwatch_judge_repeats_missed_total",
+            "Traces chosen for a second reading that cannot be compared, by reason",
+            ["judge", "reason"],
+            registry=registry,
+        )
         self.database_errors = Counter(
             "groundwatch_judge_database_errors_total",
             "Scoring steps that the database refused; tried again later",
@@ -88,13 +106,22 @@ class ScorerMetrics:
         for direction in ("input", "output"):
             self.tokens.labels(judge, direction)
         self.cost.labels(judge)
+        self.repeats.labels(judge)
+        self.repeat_changes.labels(judge)
+        for reason in REPEAT_MISSES:
+            self.repeats_missed.labels(judge, reason)
 
-    def assessed(self, assessment: Assessment, seconds: float) -> None:
+    def used(self, assessment: Assessment) -> None:
+        """What a reading has cost, whatever it is for."""
         judge = assessment.identifier
-        self.seconds.labels(judge).observe(seconds)
         self.cost.labels(judge).inc(assessment.cost_usd or 0.0)
         self.tokens.labels(judge, "input").inc(assessment.input_tokens or 0)
         self.tokens.labels(judge, "output").inc(assessment.output_tokens or 0)
+
+    def assessed(self, assessment: Assessment, seconds: float) -> None:
+        judge = assessment.identifier
+        self.used(assessment)
+        self.seconds.labels(judge).observe(seconds)
         for flag in set(assessment.flags):
             self.flags.labels(judge, flag).inc()
         if assessment.unscored_reason:

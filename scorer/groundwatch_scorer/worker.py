@@ -14,12 +14,11 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from groundwatch_collector.ragtrace import RagTrace
 from groundwatch_collector.sampled import SampledTrace
 from groundwatch_scorer import queue, second_look
-from groundwatch_scorer.judgement import AnnotatorKind, Assessment, Judge, Judgement
+from groundwatch_scorer.judgement import AnnotatorKind, Judge, Judgement
+from groundwatch_scorer.repeats import RepeatPlan, Repeats, ToJudgements
 from groundwatch_scorer.scorer_metrics import ScorerMetrics
 
 log = logging.getLogger(__name__)
-
-ToJudgements = Callable[[RagTrace, Assessment, float], list[Judgement]]
 
 IDLE_SECONDS = 0.2
 MAX_BACKOFF_SECONDS = 30.0
@@ -29,7 +28,7 @@ class ScorerWorker:
     """Runs *judges* over the queue. Every claimed trace is finished exactly once, whatever a judge does.
 
     The first judge makes the headline; the others have series of their own. With a *cascade* the model in it reads
-    only what it is chosen for.
+    only what it is chosen for. With *repeats* a share of all readings is made twice.
     """
 
     def __init__(
@@ -45,6 +44,7 @@ class ScorerWorker:
         max_attempts: int = queue.MAX_ATTEMPTS,
         to_judgements: ToJudgements | None = None,
         cascade: second_look.Cascade | None = None,
+        repeats: RepeatPlan | None = None,
     ) -> None:
         if not judges:
             raise ValueError("a scorer needs at least one judge")
@@ -58,6 +58,7 @@ class ScorerWorker:
         self._max_attempts = max_attempts
         self._to_judgements = to_judgements or _criteria_judgements()
         self._cascade = cascade
+        self._repeats = Repeats(repeats, metrics, self._to_judgements) if repeats else None
         self._stop = threading.Event()
         self._held: list[str] = []  # claimed by this worker and neither finished nor given back
         self._held_until = 0.0  # when that lease ends
@@ -155,7 +156,8 @@ class ScorerWorker:
             assessment = judge.assess(trace)
             self._metrics.assessed(assessment, perf_counter() - started)
             reason = "criteria_error"
-            return self._to_judgements(trace, assessment, self._now())
+            found = self._to_judgements(trace, assessment, self._now())
+            return self._repeats.check(judge, trace, found, self._now()) if self._repeats else found
         except Exception as error:  # a judge is replaceable code; one trace must never stop the queue
             # The type only: the message may hold text of the trace.
             log.error("%s on trace %s: %s", reason, trace.trace_id, type(error).__name__)

@@ -25,15 +25,19 @@ PASSAGE = "Backups are kept for 30 days. Reach us at jane.roe@example.com."
 ANSWERS = {1: "Backups are kept for 30 days.", 2: "Backups are encrypted with AES."}
 
 
-def reply_to(data: dict[str, Any]) -> dict[str, Any]:
-    """A model that supports what the passage says word for word, and nothing else."""
+FLIPS = "Backups are never encrypted."
+
+
+def reply_to(data: dict[str, Any], number: int) -> dict[str, Any]:
+    """A model that supports what the passage says word for word, and nothing else; FLIPS every second time."""
+    known = PASSAGE if number % 2 else f"{PASSAGE} {FLIPS}"
     claims = [
         {
             "sentence_id": sentence["id"],
             "text": sentence["text"],
-            "evidence": [{"chunk_id": "c1", "quote": sentence["text"]}] if sentence["text"] in PASSAGE else [],
+            "evidence": [{"chunk_id": "c1", "quote": _quote(sentence["text"])}] if sentence["text"] in known else [],
             "reason": "literal",
-            "label": "supported" if sentence["text"] in PASSAGE else "not_mentioned",
+            "label": "supported" if sentence["text"] in known else "not_mentioned",
         }
         for sentence in data["sentences"]
     ]
@@ -51,6 +55,10 @@ def reply_to(data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _quote(sentence: str) -> str:
+    return "Backups are kept" if sentence == FLIPS else sentence
+
+
 @contextmanager
 def scripted_model() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The address of an OpenAI-compatible server, and what it was asked."""
@@ -60,7 +68,7 @@ def scripted_model() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["content-length"])))
             asked.append(request | {"authorization": self.headers["authorization"]})
-            said = json.dumps(reply_to(json.loads(request["messages"][-1]["content"])))
+            said = json.dumps(reply_to(json.loads(request["messages"][-1]["content"]), len(asked)))
             choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
             usage = {"prompt_tokens": 1_000_000, "completion_tokens": 100_000, "total_tokens": 1_100_000}
             body = json.dumps({"id": "1", "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
@@ -165,3 +173,26 @@ def test_in_a_cascade_the_model_is_asked_only_for_what_it_is_chosen_for(configur
     assert [row for row in refused if 'reason="too_few_labels"' in row and row.endswith(" 1.0")]
     assert not [row for row in metrics if row.startswith("rag_corrected_fail_rate{")]
     assert asked == []
+
+
+def sample(metrics: list[str], name: str, judge: str) -> float:
+    (row,) = [row for row in metrics if row.startswith(f'{name}{{judge="{judge}"')]
+    return float(row.rpartition(" ")[2])
+
+
+def test_a_model_that_changes_its_mind_is_seen_and_the_local_judge_does_not(configured):
+    """What GroundwatchJudgeUnstable reads, from an endpoint that answers every second question differently."""
+    settings, asked = configured
+    always = replace(settings.judge, repeat_share=1.0)
+    with Monitor(replace(settings, judge=always)) as monitor:
+        addresses = monitor.start()
+        for number in range(1, 7):
+            sent = httpx.post(f"{addresses.ingest}/v1/traces", json=request_of(number, FLIPS))
+            sent.raise_for_status()
+        for number in range(1, 7):
+            page_with(f"{addresses.console}/traces/{number:032x}", JUDGE)
+        metrics = httpx.get(f"{addresses.metrics}/metrics").text.splitlines()
+    assert len(asked) == 12
+    for judge, changes in ((JUDGE, 6), (LocalJudge().identifier, 0)):
+        assert sample(metrics, "groundwatch_judge_repeats_total", judge) == 6
+        assert sample(metrics, "groundwatch_judge_repeat_changes_total", judge) == changes
