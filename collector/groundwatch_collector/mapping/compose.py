@@ -11,6 +11,7 @@ from groundwatch.outgoing import keyed_hash
 from groundwatch_collector.mapping import tree as trees
 from groundwatch_collector.mapping.outcome import Evidence, infer
 from groundwatch_collector.mapping.reading import Reading, answer_in, question_in
+from groundwatch_collector.mapping.several import Listed, joined, outermost, that_count
 from groundwatch_collector.mapping.tree import Tree
 from groundwatch_collector.mapping.values import Found, Notes, label
 from groundwatch_collector.ragtrace import Citation, Document, Feedback, Outcome, RagTrace, Usage
@@ -156,38 +157,41 @@ def _lists(parts: _Parts, notes: Notes) -> tuple[_Documents, _Documents]:
     """Candidates and reranked. A retriever around a retriever is a reranker when its list is another one."""
     known = [reading for reading in parts.retrievals if reading.documents is not None]
     inner = _innermost(parts.tree, known)
-    outer = [reading for reading in known if reading not in inner]
-    candidates = _merged(inner, notes)
-    reranks = [reading for reading in parts.reranks if reading.documents is not None]
-    if candidates is None:
-        candidates = next((reading.input_documents for reading in parts.reranks if reading.input_documents), None)
-    if inner:
-        notes.sources["candidates"] = inner[-1].documents_attribute
-    chosen = reranks[-1] if reranks else _different(outer, candidates)
-    if chosen is None:
+    candidates = _candidates(parts, inner, notes)
+    rankings = [reading for reading in parts.reranks if reading.documents is not None]
+    if not rankings:
+        rankings = _rankings_around(parts.tree, inner, [reading for reading in known if reading not in inner])
+    listed = [Listed(reading.span, reading.documents or (), reading) for reading in rankings]
+    kept = that_count(listed, [reading.span for reading in inner])
+    if not kept:
         return candidates, None
-    notes.sources["reranked"] = chosen.documents_attribute
-    return candidates, chosen.documents
+    if len(kept) > 1:
+        notes.flags.add("several_reranked")
+    notes.sources["reranked"] = kept[-1].of.documents_attribute
+    return candidates, joined([entry.documents for entry in kept])
 
 
-def _merged(found: Sequence[Reading], notes: Notes) -> _Documents:
-    if not found:
-        return None
-    if len(found) == 1:
-        return found[0].documents
-    notes.flags.add("several_candidates")
-    unique: dict[str, Document] = {}
-    for reading in found:
-        for document in reading.documents or ():
-            unique.setdefault(document.id, document)
-    return tuple(replace(document, rank=rank) for rank, document in enumerate(unique.values(), start=1))
+def _candidates(parts: _Parts, inner: Sequence[Reading], notes: Notes) -> _Documents:
+    if not inner:
+        return next((reading.input_documents for reading in parts.reranks if reading.input_documents), None)
+    if len(inner) > 1:
+        notes.flags.add("several_candidates")
+    notes.sources["candidates"] = inner[-1].documents_attribute
+    return joined([reading.documents or () for reading in inner])
 
 
-def _different(outer: Sequence[Reading], candidates: _Documents) -> Reading | None:
-    for reading in outer:  # outermost first: parents start before their children
-        if reading.documents is not None and _signature(reading.documents) != _signature(candidates or ()):
-            return reading
-    return None
+def _rankings_around(tree: Tree, inner: Sequence[Reading], outer: Sequence[Reading]) -> list[Reading]:
+    """Of each nest of retrievers the outermost whose list is not what the innermost ones found."""
+
+    def is_inside(one: Reading, other: Reading) -> bool:
+        return any(parent.span_id == other.span.span_id for parent in tree.ancestors(one.span))
+
+    rankings = []
+    for nest in outermost(outer, is_inside):  # parents before their children
+        found = joined([reading.documents or () for reading in inner if is_inside(reading, nest[0])] or [()])
+        different = (r for r in nest if _signature(r.documents or ()) != _signature(found))
+        rankings += [ranking for ranking in [next(different, None)] if ranking is not None]
+    return rankings
 
 
 def _signature(found: Iterable[Document]) -> list[tuple[str, float | None]]:

@@ -11,6 +11,7 @@ from groundwatch import names
 from groundwatch_collector.lazy_trace import LazyTrace
 from groundwatch_collector.mapping import tree as trees
 from groundwatch_collector.mapping.outcome import Evidence, infer
+from groundwatch_collector.mapping.several import Listed, joined, that_count
 from groundwatch_collector.mapping.tree import Tree
 from groundwatch_collector.mapping.values import (
     MAX_COST_USD,
@@ -106,6 +107,9 @@ class _Reading:
     def root_label(self, key: str, limit: int = 200) -> str:
         return label(self.root.attributes.get(key), self.notes)[:limit] if self.root is not None else ""
 
+    def notes_retries(self, span: Span) -> bool:
+        return bool(count(span.attributes.get(names.RETRIES), self.notes))
+
     def stages_named(self, name: str) -> list[Span]:
         """Our stages called *name*, latest first."""
         return [span for span in reversed(self.ours) if self.stage_names[span.span_id] == name]
@@ -136,7 +140,7 @@ def _rewritten(reading: _Reading) -> str | None:
 
 
 def _holders(reading: _Reading, name: str) -> list[Span]:
-    """The spans that list *name* is read from; the last one counts."""
+    """The spans that list *name* is read from, in order of start."""
     key, stage = _LISTS[name]
     holders = [span for span in reading.ours if key in span.attributes]
     return [span for span in holders if reading.stage_names[span.span_id] == stage] or holders
@@ -146,19 +150,31 @@ def _documents(reading: _Reading, name: str) -> tuple[Document, ...] | None:
     key, own = _LISTS[name][0], _holders(reading, name)
     if not own:
         return None
-    if len(own) > 1:
-        reading.notes.flags.add(f"several_{name}")
-    found = documents(own[-1].attributes[key], reading.notes)
-    if found is not None:
-        reading.notes.sources[name] = key
-    return found
+    found = [(span, documents(span.attributes[key], reading.notes)) for span in own]
+    listed = [Listed(span, read, key) for span, read in found if read is not None]
+    if not listed:
+        return None
+    reading.notes.sources[name] = key
+    if len(own) == 1:
+        return listed[0].documents
+    reading.notes.flags.add(f"several_{name}")
+    return joined([entry.documents for entry in _that_count(reading, name, listed)])
+
+
+def _that_count(reading: _Reading, name: str, listed: list[Listed[str]]) -> list[Listed[str]]:
+    """Searches are joined, but the last attempt counts; of contexts the one that the last model call read."""
+    if name == "context" or reading.notes_retries(listed[-1].span):
+        return listed[-1:]
+    if name == "candidates":
+        return listed
+    return that_count(listed, reading.stages_named("candidates"))
 
 
 def _plain(reading: _Reading, *lists: str) -> Sequence[Mapping[str, Any]] | None:
-    """The first of *lists* that was sent, where nothing in it is to be mended."""
+    """The first of *lists* that was sent, where it was sent once and nothing in it is to be mended."""
     for name in lists:
         if own := _holders(reading, name):
-            return plain_documents(own[-1].attributes[_LISTS[name][0]])
+            return plain_documents(own[0].attributes[_LISTS[name][0]]) if len(own) == 1 else None
     return None
 
 
