@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from groundwatch_collector import otlp
@@ -84,6 +84,7 @@ _DAMAGE: st.SearchStrategy[Any] = st.sampled_from(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(RECORDINGS), st.data())
 def test_a_damaged_recording_is_read_or_left_but_never_fatal(recording, data):
     spans = next(iter(spans_of(recording).values()))
