@@ -28,10 +28,12 @@ from groundwatch_scorer.judgement import FaultLayer
 
 from .. import candidates as store
 from .. import desk, queries
+from ..audit import AuditLog
 from ..candidates import CandidatePolicy
 from ..export import export_jsonl
 from ..queries import QueueItem, TraceFilter, TraceRow
 from . import charts, overview
+from .access import EVERYBODY, Access
 from .candidatepage import candidate_page
 from .config import WINDOWS, ConsoleConfig
 from .formats import iso
@@ -56,15 +58,19 @@ def console_app(
     candidate_policy: CandidatePolicy | None = None,
     objectives: Sequence[Objective] = (),
     alerts: AlertsConfig | None = None,
+    audit_key: bytes = b"",
 ) -> ASGIApp:
     """The console over *engine*. *candidate_key* signs candidates; without it confirming makes none.
 
     *candidate_policy* says what rights there are in the traffic; without it candidates are made, and none leaves.
+    *audit_key* is what the audit trail is chained with.
     """
+    audit = AuditLog(engine, audit_key, now)
     console = Console(engine, config, now, candidate_key, candidate_policy)
     promised = Promised(engine, now, objectives, alerts or AlertsConfig(), console.page)
+    routes = [*console.routes(), *promised.routes()]
     app = Starlette(
-        routes=[*console.routes(), *promised.routes()],
+        routes=routes,
         exception_handlers={
             HTTPException: console.http_error,
             Forbidden: console.forbidden,
@@ -73,7 +79,7 @@ def console_app(
         },
         max_body_size=FORM_LIMIT_BYTES,
     )
-    return Guard(app, config.allowed_hosts)
+    return Guard(Access(app, routes, lambda _request: EVERYBODY, audit, console), config.allowed_hosts)
 
 
 class Console:
@@ -337,6 +343,12 @@ class Console:
         return Response(body, media_type="application/x-ndjson", headers=headers)
 
     # Health and errors
+
+    def login_needed(self, request: Request) -> Response:
+        return self.page(request, "error.html", {"status": 401, "message": "Log in first."}, 401)
+
+    def not_allowed(self, request: Request, why: str) -> Response:
+        return self.forbidden(request, Forbidden(why))
 
     def health(self, request: Request) -> Response:
         with self._read() as connection:

@@ -1,0 +1,211 @@
+"""Who may do what, in one table: every route has one line here, and a route without a line is denied.
+
+The check stands in front of the whole application. A handler is not reached by anybody who may not use it, and no
+handler checks a role by itself; what differs inside a page (raw or redacted text) asks the principal of the request.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..audit import Action
+from .guard import Forbidden, check_origin
+
+logger = logging.getLogger(__name__)
+
+
+class Role(StrEnum):
+    VIEWER = "viewer"
+    REVIEWER = "reviewer"
+    EXPORTER = "exporter"
+    ADMIN = "admin"
+
+
+class Permission(StrEnum):
+    PUBLIC = "public"  # nobody has to log in
+    ACCOUNT = "account"  # whoever is logged in: the own password, logging out
+    READ = "read"  # figures, and texts after redaction
+    READ_RAW = "read_raw"  # texts as users wrote them; each view is in the audit trail
+    READ_HOLDOUT = "read_holdout"  # candidates of the hold-out set
+    DECIDE = "decide"
+    EXPORT = "export"
+    ADMINISTER = "administer"
+
+
+_VIEWER = frozenset({Permission.PUBLIC, Permission.ACCOUNT, Permission.READ})
+
+PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
+    Role.VIEWER: _VIEWER,
+    # A reviewer reads the raw trace behind a hold-out candidate and ticks its redacted text: nothing is left to hide.
+    Role.REVIEWER: _VIEWER | {Permission.READ_RAW, Permission.READ_HOLDOUT, Permission.DECIDE},
+    Role.EXPORTER: _VIEWER | {Permission.EXPORT},
+    Role.ADMIN: frozenset(Permission),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a route needs, and as what its use is written to the audit trail before it runs."""
+
+    needs: Permission
+    audit: Action | None = None
+    about: str = ""  # path parameter that names the object of the entry
+
+
+RULES: Mapping[tuple[str, str], Rule] = {
+    ("GET", "/healthz"): Rule(Permission.PUBLIC),
+    ("GET", "/static"): Rule(Permission.PUBLIC),
+    ("GET", "/"): Rule(Permission.READ),
+    ("GET", "/api/overview"): Rule(Permission.READ),
+    ("GET", "/versions"): Rule(Permission.READ),
+    ("GET", "/alerts"): Rule(Permission.READ),
+    ("GET", "/traces"): Rule(Permission.READ),
+    ("GET", "/traces/{trace_id}"): Rule(Permission.READ),
+    ("POST", "/traces/{trace_id}/decision"): Rule(Permission.DECIDE, Action.VERDICT, "trace_id"),
+    ("GET", "/review"): Rule(Permission.DECIDE),
+    ("GET", "/candidates"): Rule(Permission.READ),
+    ("GET", "/candidates/{candidate_id}"): Rule(Permission.READ),
+    ("POST", "/candidates/{candidate_id}/decision"): Rule(
+        Permission.DECIDE, Action.CANDIDATE_DECISION, "candidate_id"
+    ),
+    ("POST", "/candidates/export"): Rule(Permission.EXPORT, Action.EXPORT),
+}
+"""By method and path of the route. HEAD is GET. A page that shows raw text writes that entry itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who is behind a request. ``actor`` is a random identifier: records carry it, and never the name."""
+
+    actor: str
+    name: str
+    permissions: frozenset[Permission]
+    everybody: bool = False  # nobody has to log in here
+
+    def may(self, permission: Permission) -> bool:
+        return permission in self.permissions
+
+
+EVERYBODY = Principal("local", "", frozenset(Permission), everybody=True)
+"""Whoever reaches a console without users that listens on this machine only."""
+
+NOBODY = Principal("", "", frozenset({Permission.PUBLIC}))
+
+
+def principal_of(request: Request) -> Principal:
+    """Who is behind *request*; nobody where the check was not passed."""
+    found = getattr(request.state, "principal", NOBODY)
+    return found if isinstance(found, Principal) else NOBODY
+
+
+class Audit(Protocol):
+    """Adds one entry to the audit trail and returns its number."""
+
+    def append(self, actor: str, action: Action, about: str = "", detail: str = "") -> int: ...
+
+
+class Refusals(Protocol):
+    """Answers of those who may not."""
+
+    def login_needed(self, request: Request) -> Response: ...
+
+    def not_allowed(self, request: Request, why: str) -> Response: ...
+
+
+def rule_of(routes: Iterable[BaseRoute], scope: Scope) -> tuple[Rule | None, str]:
+    """The rule of the route that will answer, and its path; ("", no rule) where no route will.
+
+    A route that is not in the table has a path and no rule: it is denied.
+    """
+    for route in routes:
+        if route.matches(scope)[0] is Match.FULL:
+            path = route.path if isinstance(route, Route | Mount) else "?"
+            method = "GET" if scope["method"] == "HEAD" else scope["method"]
+            return RULES.get((method, path)), path
+    return None, ""
+
+
+class Access:
+    """ASGI wrapper that lets a request through only with the permission of its route."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        routes: Iterable[BaseRoute],
+        who: Callable[[Request], Principal],
+        audit: Audit,
+        refusals: Refusals,
+    ) -> None:
+        self._app = app
+        self._routes = tuple(routes)
+        self._who = who
+        self._audit = audit
+        self._refusals = refusals
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        principal = await run_in_threadpool(self._who, request)
+        request.state.principal = principal
+        rule, path = rule_of(self._routes, scope)
+        refusal = await self._refusal(request, principal, rule, path)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        if rule is not None and rule.audit is not None:
+            about = _about(self._routes, scope, rule)
+            number = await run_in_threadpool(self._audit.append, principal.actor, rule.audit, about)
+            send = self._noting_refusal(send, principal, about, number)
+        await self._app(scope, receive, send)
+
+    async def _refusal(self, request: Request, principal: Principal, rule: Rule | None, path: str) -> Response | None:
+        """The answer of the refusal, or None for who may pass."""
+        needs = (
+            Permission.ACCOUNT if not path else None if rule is None else rule.needs
+        )  # a wrong address is no secret
+        if needs is None:
+            logger.error("the route %s %s has no line in the table of permissions; denied", request.method, path)
+            return self._refusals.not_allowed(request, "nobody is allowed to use this page")
+        if not principal.may(needs):
+            if principal is NOBODY:
+                return self._refusals.login_needed(request)
+            return self._refusals.not_allowed(request, f"this needs the permission {needs.value!r}")
+        if request.method not in ("GET", "HEAD", "OPTIONS"):
+            try:
+                check_origin(request.headers)
+            except Forbidden as error:
+                return self._refusals.not_allowed(request, str(error))
+        return None
+
+    def _noting_refusal(self, send: Send, principal: Principal, about: str, number: int) -> Send:
+        """The entry was written before the act, so that no act lacks one; what then came to nothing is noted too."""
+
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] >= 400:
+                detail = f"entry {number}: status {message['status']}"
+                await run_in_threadpool(self._audit.append, principal.actor, Action.REFUSED, about, detail)
+            await send(message)
+
+        return noting
+
+
+def _about(routes: Iterable[BaseRoute], scope: Scope, rule: Rule) -> str:
+    if not rule.about:
+        return ""
+    for route in routes:
+        match, child = route.matches(scope)
+        if match is Match.FULL:
+            return str(child["path_params"].get(rule.about, ""))
+    return ""
