@@ -22,6 +22,7 @@ from groundwatch_collector.ledger import DEAD_LETTER
 from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.storage import add_to_tally, metadata, reader, reclaim
 from groundwatch_collector.tables import dead_letters, feedback, ledger, ledger_base, sampled_traces
+from groundwatch_review.desk import DISPUTED
 from groundwatch_review.tables import candidates, reviews
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion
 from groundwatch_scorer.tables import judgements
@@ -235,7 +236,7 @@ def _has_text(table: Any) -> ColumnElement[bool]:
 
 
 def _waits_for_a_person() -> ColumnElement[bool]:
-    """A trace for the review queue without a decision, or confirmed and not yet a candidate."""
+    """A trace for the review queue without a decision or with two, or confirmed and not yet a candidate."""
     trace_id = sampled_traces.c.trace_id
     doubtful = exists().where(
         judgements.c.trace_id == trace_id,
@@ -244,10 +245,11 @@ def _waits_for_a_person() -> ColumnElement[bool]:
         judgements.c.label.in_(("fail", "unscored")),
     )
     complained = exists().where(feedback.c.trace_id == trace_id, feedback.c.sentiment == "negative")
-    reviewed = exists().where(reviews.c.trace_id == trace_id)
+    disputed = exists().where(reviews.c.trace_id == trace_id, reviews.c.decision == DISPUTED)
+    reviewed = and_(exists().where(reviews.c.trace_id == trace_id), ~disputed)
     confirmed = exists().where(reviews.c.trace_id == trace_id, reviews.c.decision == "confirmed")
     made = exists().where(candidates.c.trace_id == trace_id)
-    return or_(and_(or_(doubtful, complained), ~reviewed), and_(confirmed, ~made))
+    return or_(and_(or_(doubtful, complained), ~reviewed), disputed, and_(confirmed, ~made))
 
 
 def _is_open() -> ColumnElement[bool]:
@@ -271,7 +273,7 @@ def _blank(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
 
 
 def _strip(connection: Connection, where: ColumnElement[bool]) -> int:
-    """Keep of judgements what is counted and sorted by: label, score, layer at fault and its confidence."""
+    """Keep of judgements what is counted and sorted by: label, score, layer, confidence, and how it was labelled."""
     rows = connection.execute(
         select(judgements.c.id, judgements.c.explanation, judgements.c.detail).where(where)
     ).all()
@@ -290,11 +292,14 @@ def _without_text(detail: str) -> str:
         found = orjson.loads(detail)
     except orjson.JSONDecodeError:
         return "{}"
-    fault = found.get("fault") if isinstance(found, dict) else None
-    if not isinstance(fault, dict):
-        return "{}"
-    layer, confidence = fault.get("layer"), fault.get("confidence")
-    return orjson.dumps({"fault": {"layer": str(layer)[:16], "confidence": confidence}}).decode()
+    found = found if isinstance(found, dict) else {}
+    kept: dict[str, Any] = {}
+    if isinstance(fault := found.get("fault"), dict):
+        kept["fault"] = {"layer": str(fault.get("layer"))[:16], "confidence": fault.get("confidence")}
+    if isinstance(how := found.get("labelling"), dict):  # how a person labelled: their agreement is taken over months
+        words = {name: str(how.get(name) or "")[:40] for name in ("policy", "reading")}
+        kept["labelling"] = {**words, "blind": how.get("blind") is True}
+    return orjson.dumps(kept).decode()
 
 
 def _remove_traces(connection: Connection, ids: Sequence[str]) -> int:

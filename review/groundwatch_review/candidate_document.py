@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,8 @@ from typing import Any, Final
 import orjson
 
 from groundwatch_collector.ragtrace import Document, RagTrace
-from groundwatch_review import families
+from groundwatch_review import families, labels, readings
+from groundwatch_review.labels import Expectation, Label
 from groundwatch_review.redaction import RedactionLimits, RedactionResult, redact_candidate
 from groundwatch_review.redaction.rules import Detector
 from groundwatch_review.schema import problems
@@ -27,6 +29,8 @@ from groundwatch_scorer.local_judge import LocalJudge
 CONSENTS: Final = ("EXPLICIT", "CONTRACT", "LEGITIMATE_INTEREST", "NOT_PERSONAL")
 _MAX_TEXT: Final = 20_000  # characters, from the schema
 _MAX_PASSAGES: Final = 50  # from the schema
+_MAX_FORBIDDEN: Final = 40
+REVIEWER: Final = re.compile(r"rv_[0-9a-f]{8,32}")
 
 LAYERS: Final[Mapping[str, str]] = {
     FaultLayer.RETRIEVAL: "RETRIEVAL",
@@ -88,7 +92,8 @@ def build(  # noqa: PLR0917 (rows of four tables, a key and a clock)
     """
     policy = policy or CandidatePolicy()
     passages = _passages(trace)
-    raw = _raw_document(trace, passages, _automatic(judgements), review, feedback, key, now, policy)
+    raw = _raw_document(trace, passages, _judged(judgements, review), review, feedback, key, now, policy)
+    raw["review"] = _review(judgements, review)
     result = redact_candidate(raw, _known_values(trace, feedback), detectors=detectors, limits=limits)
     document = result.document
     document["redaction"]["repro"] = _reproduction(trace, passages, result, verdict)
@@ -115,9 +120,9 @@ def _raw_document(  # noqa: PLR0917 (a straight list of what the format holds)
         "revision": 1,
         "lang": language(trace.query or ""),
         "question": _question(trace),
-        "evidence": _evidence(passages, judged.reading, key),
+        "evidence": _evidence(passages, judged, key),
         "answer": _answer(trace, passages, judged.reading),
-        "expectation": _expectation(judged.reading),
+        "expectation": _expectation(judged),
         "fault": _fault(judged, review),
         "family": {
             "family_id": "fam_" + "0" * 24,
@@ -126,12 +131,6 @@ def _raw_document(  # noqa: PLR0917 (a straight list of what the format holds)
             "support": 1,
         },
         "split": "UNASSIGNED",
-        "review": {
-            "status": "PENDING",
-            "failure_confirmed": review["decision"] == "confirmed",
-            "redaction_confirmed": False,
-            "reviewers": [review["reviewer"]],
-        },
         "provenance": {
             "trace_hmac": _keyed(key, "trace", trace.trace_id),
             "subject_hmac": _keyed(key, "subject", trace.user_hash) if trace.user_hash else None,
@@ -141,6 +140,24 @@ def _raw_document(  # noqa: PLR0917 (a straight list of what the format holds)
         },
         "governance": _governance(policy, now),
     }
+
+
+def _review(judgements: Sequence[Mapping[str, Any]], review: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "status": "PENDING",
+        "failure_confirmed": review["decision"] == "confirmed",
+        "redaction_confirmed": False,
+        **readers(judgements, review),
+    }
+
+
+def readers(judgements: Sequence[Mapping[str, Any]], review: Mapping[str, Any]) -> dict[str, Any]:
+    """Who read the trace, and which share of them agrees with the *review*; no share where only one person did."""
+    said = list(readings.from_rows(judgements))
+    known = [reading.reviewer for reading in said if REVIEWER.fullmatch(reading.reviewer)]
+    share = readings.share_agreeing(said, review["decision"])
+    found = {"reviewers": list(dict.fromkeys([*known, review["reviewer"]]))}
+    return found if share is None else {**found, "agreement": share}
 
 
 def _governance(policy: CandidatePolicy, now: float) -> dict[str, Any]:
@@ -168,7 +185,7 @@ def _passages(trace: RagTrace) -> list[Document]:
     return list(seen.values())[:_MAX_PASSAGES]
 
 
-def _evidence(passages: Sequence[Document], reading: Reading | None, key: bytes) -> dict[str, Any]:
+def _evidence(passages: Sequence[Document], judged: _Judged, key: bytes) -> dict[str, Any]:
     retrieved = [
         {
             "ref": f"p{number}",
@@ -180,8 +197,21 @@ def _evidence(passages: Sequence[Document], reading: Reading | None, key: bytes)
         }
         for number, document in enumerate(passages, 1)
     ]
-    anchors = _anchors(passages, reading)
+    anchors = _selected(judged.expectation, key) or _anchors(passages, judged.reading)
     return {"retrieved": retrieved, **({"expected_anchors": anchors} if anchors else {})}
+
+
+def _selected(expectation: Expectation, key: bytes) -> list[dict[str, Any]]:
+    """Passages that a person selected: their words, and the keyed digest of the document that holds them."""
+    return [
+        {
+            "id": f"a{number}",
+            "exact": evidence.quote,
+            "role": "SUPPORTS",
+            "doc_hmac": _keyed(key, "document", evidence.document_id)[:32],
+        }
+        for number, evidence in enumerate(expectation.evidence, 1)
+    ]
 
 
 def _anchors(passages: Sequence[Document], reading: Reading | None) -> list[dict[str, Any]]:
@@ -211,26 +241,54 @@ def _answer(trace: RagTrace, passages: Sequence[Document], reading: Reading | No
     }
 
 
-def _expectation(reading: Reading | None) -> dict[str, Any]:
-    """What all that was retrieved can answer. Not known counts as PARTIAL, the middle, for a person to correct."""
-    found = reading.assessment if reading else None
+def _expectation(judged: _Judged) -> dict[str, Any]:
+    """What a person said of it, else what all that was retrieved can answer.
+
+    Not known counts as PARTIAL, the middle, for a person to correct.
+    """
+    found = judged.reading.assessment if judged.reading else None
+    said = judged.expectation
     known = (found.candidates_answerability or found.answerability) if found else None
-    answerability = (known or Answerability.PARTIAL).value
-    wrong = [claim.text for claim in found.claims if claim.verdict is Verdict.CONTRADICTED][:20] if found else []
+    answerability = said.answerability or (known or Answerability.PARTIAL).value
+    points = [{"id": f"k{n}", "text": text, "required": True} for n, text in enumerate(said.key_points, 1)]
+    wrong = list(dict.fromkeys([*said.forbidden_claims, *judged.contradicted()]))[:_MAX_FORBIDDEN]
     return {
         "answerability": answerability,
-        "expected_behavior": _BEHAVIOUR[answerability],
+        "expected_behavior": _behaviour(said.expected_behavior, answerability),
+        **({"reference_answer": said.reference_answer} if said.reference_answer else {}),
+        **({"key_points": points} if points else {}),
         **({"forbidden_claims": wrong} if wrong else {}),
     }
 
 
+def _behaviour(said: str, answerability: str) -> str:
+    """What was said, unless it is of another answerability than the one that holds: the format refuses the two."""
+    fits = answerability != "NONE" or said in ("ABSTAIN", "CLARIFY")
+    return said if said and fits else _BEHAVIOUR[answerability]
+
+
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """The newest automatic headline verdict, if there is one."""
+    """The newest automatic headline verdict, if there is one, and what the person behind the review corrected."""
 
     reading: Reading | None = None
     identifier: str = ""
     explanation: str = ""
+    label: Label | None = None
+
+    @property
+    def expectation(self) -> Expectation:
+        return self.label.expectation if self.label else Expectation()
+
+    def contradicted(self) -> list[str]:
+        """Claims that the sources contradict: as the judge says, or the person where one said otherwise."""
+        claims = {(c.start, c.end): c for c in self.reading.assessment.claims} if self.reading else {}
+        claims |= {(c.start, c.end): c for c in self.label.claims} if self.label else {}
+        return [claim.text for claim in claims.values() if claim.verdict is Verdict.CONTRADICTED]
+
+
+def _judged(judgements: Sequence[Mapping[str, Any]], review: Mapping[str, Any]) -> _Judged:
+    return replace(_automatic(judgements), label=labels.of_review(judgements, review))
 
 
 def _automatic(judgements: Sequence[Mapping[str, Any]]) -> _Judged:

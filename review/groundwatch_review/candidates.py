@@ -27,6 +27,7 @@ from groundwatch_review.candidate_document import (
     candidate_id,
     language,
     local_verdict,
+    readers,
     stamp,
 )
 from groundwatch_review.desk import Refused
@@ -46,6 +47,7 @@ __all__ = [
     "language",
     "load",
     "local_verdict",
+    "note_readers",
     "read",
     "reject",
 ]
@@ -60,19 +62,24 @@ def create(
     policy: CandidatePolicy | None = None,
     verdict: ReproVerdict | None = local_verdict,
 ) -> str:
-    """Make the candidate of a confirmed failure and return its id; the one that exists already, if there is one.
+    """Make the candidate of a confirmed failure and return its id.
 
-    Raises :class:`Refused` when the trace was not kept or no person confirmed that it failed.
+    One that exists already is made anew where the label has changed since: its revision goes up, and a person has to
+    read the redacted text again. Raises :class:`Refused` when the trace was not kept or no person confirmed that it
+    failed.
     """
     with reader(engine).connect() as connection:
-        held = connection.scalar(select(candidates.c.candidate_id).where(candidates.c.trace_id == trace_id))
-        if held:
-            return str(held)
+        held = connection.execute(select(candidates).where(candidates.c.trace_id == trace_id)).one_or_none()
+        if held is not None and not _has_text(connection, trace_id):
+            return str(held.candidate_id)  # too late to make it anew
         trace, review = _confirmed_failure(connection, trace_id)
         judged = _mappings(connection, judgements_table, trace_id)
         voices = _mappings(connection, feedback_table, trace_id)
-        others = list(families.stored(connection))
+        others = [other for other in families.stored(connection) if held is None or other != read(held)]
     document = build(trace, judged, review, voices, key, now, policy=policy, verdict=verdict, others=others)
+    if held is not None:
+        _revise(engine, read(held), document, now)
+        return str(held.candidate_id)
     row = {
         "candidate_id": document["candidate_id"],
         "trace_id": trace_id,
@@ -85,6 +92,43 @@ def create(
     with engine.begin() as connection:
         insert_ignore(connection, candidates, [row])  # two clicks at once make one candidate
     return str(document["candidate_id"])
+
+
+_CONTENT = ("question", "evidence", "answer", "expectation", "fault")
+
+
+def _revise(engine: Engine, held: Mapping[str, Any], document: dict[str, Any], now: float) -> None:
+    """Put *document* in place of *held* where it says anything else.
+
+    The family stays while the fault does: whoever has the old one must not find it across the split.
+    """
+    if all(held.get(part) == document.get(part) for part in _CONTENT):
+        return
+    document["revision"] = held.get("revision", 1) + 1
+    if held["fault"]["layer"] == document["fault"]["layer"]:
+        document["family"], document["split"] = held["family"], held["split"]
+    with engine.begin() as connection:
+        _store(connection, document, now, confirmed=False)
+
+
+def note_readers(engine: Engine, trace_id: str, now: float) -> None:
+    """Say in the candidate of *trace_id*, if there is one, who has read the trace by now, and how many agree."""
+    with engine.begin() as connection:
+        row = connection.execute(select(candidates).where(candidates.c.trace_id == trace_id)).one_or_none()
+        review = connection.execute(select(reviews).where(reviews.c.trace_id == trace_id)).mappings().one_or_none()
+        if row is None or review is None:
+            return
+        document = read(row)
+        found = readers(_mappings(connection, judgements_table, trace_id), dict(review))
+        earlier = document["review"].get("reviewers", [])
+        found["reviewers"] = list(dict.fromkeys([*earlier, *found["reviewers"]]))
+        document["review"].update(found)
+        _store(connection, document, now, confirmed=row.redaction_confirmed)
+
+
+def _has_text(connection: Connection, trace_id: str) -> bool:
+    payload = connection.scalar(select(sampled_traces.c.payload).where(sampled_traces.c.trace_id == trace_id))
+    return payload not in (None, BLANK_PAYLOAD)
 
 
 def _confirmed_failure(connection: Connection, trace_id: str) -> tuple[RagTrace, Mapping[str, Any]]:
@@ -154,7 +198,12 @@ def apply_policy(document: dict[str, Any], policy: CandidatePolicy | None) -> No
 
 
 def _store(connection: Connection, document: Mapping[str, Any], now: float, *, confirmed: bool) -> None:
-    values = {"document": _dump(document), "redaction_confirmed": confirmed, "updated_at": now}
+    values = {
+        "document": _dump(document),
+        "redaction_status": document["redaction"]["status"],
+        "redaction_confirmed": confirmed,
+        "updated_at": now,
+    }
     where = candidates.c.candidate_id == document["candidate_id"]
     connection.execute(update(candidates).where(where).values(**values))
 

@@ -107,6 +107,8 @@ def _langfuse(document: Document) -> Row:
 def _ragas(document: Document) -> Row:
     """``response`` stays away: the set is for a new run, and the old answer is in the other tools' metadata."""
     points = {f"point_{number}": text for number, text in enumerate(_points(document), 1)}
+    wrong = document["expectation"].get("forbidden_claims", ())
+    points |= {f"forbidden_{number}": f"The answer does not state: {text}" for number, text in enumerate(wrong, 1)}
     return {
         "user_input": document["question"]["text"],
         "retrieved_contexts": _contexts(document),
@@ -150,6 +152,7 @@ def _openai(document: Document) -> Row:
             "ideal": _reference(document),
             "contexts": _contexts(document),
             "key_points": _points(document),
+            "anchors": _anchors(document),
             "metadata": _facts(document),
         }
     }
@@ -165,7 +168,10 @@ def _promptfoo(document: Document) -> Row:
         # A list would become one test for each of its members.
         "vars": {"question": document["question"]["text"], "context": "\n\n".join(_contexts(document))},
         "assert": [*([{"type": "factuality", "value": reference}] if reference else []), *rubrics, *forbidden],
-        "metadata": {name: value for name, value in facts.items() if name != "forbidden_claims"},
+        "metadata": {
+            **{name: value for name, value in facts.items() if name != "forbidden_claims"},
+            "anchors": _anchors(document),
+        },
     }
 
 
@@ -185,6 +191,10 @@ def _csv(document: Document) -> Row:
         "question": document["question"]["text"],
         "context": "\n\n".join(_contexts(document)),
         "reference": _reference(document),
+        "key_points": "\n".join(_points(document)),
+        "forbidden_claims": "\n".join(document["expectation"].get("forbidden_claims", ())),
+        "anchors": "\n".join(_anchors(document)),
+        "expected_behavior": document["expectation"].get("expected_behavior", ""),
         "observed": document["answer"]["observed"],
         "answerability": document["expectation"]["answerability"],
         "fault_layer": document["fault"]["layer"],

@@ -24,8 +24,9 @@ from groundwatch_deploy.retention import DAY_SECONDS, KINDS, RetentionConfig
 from groundwatch_deploy.serve import Monitor
 from groundwatch_deploy.settings import load
 from groundwatch_review import candidates as candidate_desk
-from groundwatch_review import desk, queries
+from groundwatch_review import desk, labelling_policy, queries, readings
 from groundwatch_review.console import ConsoleConfig, console_app
+from groundwatch_review.labels import Expectation, Label
 from groundwatch_review.tables import candidates, reviews
 from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
 
@@ -176,6 +177,21 @@ def test_what_waits_for_a_person_keeps_its_text_longer_but_not_for_ever(world: W
     assert world.pass_days(14.1)["payloads"] == 1  # nobody looked at it
     with world.engine.connect() as connection:
         assert queries.review_queue_size(connection, "shop") == 0
+
+
+def test_a_disputed_trace_waits_and_how_people_labelled_is_known_after_its_text(world: World) -> None:
+    world.receive(1, 2)
+    label = Label("rejected", expectation=Expectation(reference_answer=CANARY))
+    for number in (1, 2):
+        desk.decide(world.engine, f"{number:032x}", label, REVIEWER, world.time, blind=True)
+    desk.decide(world.engine, f"{2:032x}", Label("confirmed", "rerank"), "rv_00000000", world.time, blind=True)
+    assert world.pass_days(15)["payloads"] == 1
+    assert {number for number, payload in world.payloads().items() if payload != BLANK_PAYLOAD} == {2}
+    world.pass_days(16)
+    with world.engine.connect() as connection:
+        said = {(reading.kind, reading.layer, reading.policy) for reading in readings.blind(connection)}
+    assert said == {("first", "", labelling_policy.VERSION), ("second", "rerank", labelling_policy.VERSION)}
+    assert words_in(world) == []
 
 
 def test_without_text_there_is_nothing_to_make_a_candidate_of(world: World) -> None:
