@@ -1,43 +1,22 @@
 """Make the project's own virtual environment: `python3 deploy/bootstrap.py EXTRA`.
 
-Standard library only, and works where the distribution split `ensurepip` off (Debian and Ubuntu without
-python3-venv): pip is then fetched as a wheel from the configured package index and checked against the digest
-that the index gives for it.
+Standard library only. Where the distribution split `ensurepip` off (Debian and Ubuntu without python3-venv), the
+pip of this Python puts one into the environment. Which package index is asked is pip's own configuration, always.
 """
 
 from __future__ import annotations
 
 import hashlib
-import html.parser
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 import time
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
 VENV = REPO / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-WHEEL = re.compile(r"pip-(\d+(?:\.\d+)*)-py3-none-any\.whl$")
-
-
-class _Wheels(html.parser.HTMLParser):
-    """Links of a PEP 503 page that are released, unyanked pip wheels."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[tuple[tuple[int, ...], str]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        href = values.get("href") or ""
-        match = WHEEL.search(href.partition("#")[0])
-        if tag == "a" and match and "data-yanked" not in values:
-            self.found.append((tuple(int(part) for part in match[1].split(".")), href))
 
 
 def main(extra: str) -> None:
@@ -66,27 +45,14 @@ def _make_venv() -> None:
     if importlib.util.find_spec("ensurepip") is not None:
         _run(sys.executable, "-m", "venv", VENV)
         return
-    _say("this Python has no ensurepip (python3-venv is not installed); fetching pip as a wheel")
+    if importlib.util.find_spec("pip") is None:
+        raise SystemExit(
+            "this Python has neither ensurepip nor pip, so that nothing can be installed; on Debian and Ubuntu: "
+            "apt-get install python3-venv"
+        )
+    _say("this Python has no ensurepip (python3-venv is not installed); its own pip is used instead")
     _run(sys.executable, "-m", "venv", "--without-pip", VENV)
-    wheel = _download_pip()
-    _run(PYTHON, f"{wheel}/pip", "install", "--quiet", "--no-index", wheel)
-
-
-def _download_pip() -> Path:
-    index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/") + "/pip/"
-    wheels = _Wheels()
-    with urllib.request.urlopen(index, timeout=60) as page:
-        wheels.feed(page.read().decode())
-    if not wheels.found:
-        raise SystemExit("no pip wheel on the package index; install python3-venv and run this again")
-    href, _, digest = max(wheels.found)[1].partition("#sha256=")
-    with urllib.request.urlopen(urllib.parse.urljoin(index, href), timeout=120) as reply:
-        body = reply.read()
-    if digest and hashlib.sha256(body).hexdigest() != digest:
-        raise SystemExit("the pip wheel does not match the digest that the package index gives for it")
-    path = VENV / Path(urllib.parse.urlparse(href).path).name
-    path.write_bytes(body)
-    return path
+    _run(sys.executable, "-m", "pip", "--python", PYTHON, "install", "--quiet", "--no-input", "pip")
 
 
 def _run(*command: str | Path) -> None:

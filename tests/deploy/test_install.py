@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -28,11 +30,15 @@ def _pip(*arguments: str, python: str = sys.executable) -> str:
     command = [python, "-m", "pip", "--no-input", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        message = f"pip {arguments[0]} failed (is a package index reachable?): {done.stderr.strip()[-400:]}"
-        if os.environ.get("GROUNDWATCH_REQUIRE_SERVICES"):
-            pytest.fail(message)
-        pytest.skip(message)
+        _unreachable(f"pip {arguments[0]} failed: {done.stderr.strip()[-400:]}")
     return done.stdout
+
+
+def _unreachable(message: str) -> None:
+    asked = f"{message} (is a package index reachable?)"
+    if os.environ.get("GROUNDWATCH_REQUIRE_SERVICES"):
+        pytest.fail(asked)
+    pytest.skip(asked)
 
 
 def test_the_wheel_names_only_opentelemetry(wheel):
@@ -81,3 +87,32 @@ def _closure(python: str, package: str) -> set[str]:
     )
     out = subprocess.run([python, "-c", script, package], capture_output=True, text=True, check=True)
     return set(out.stdout.split())
+
+
+def _bootstrap(monkeypatch, folder: Path, *missing: str) -> ModuleType:
+    """deploy/bootstrap.py, for an environment in *folder*, on a Python without the modules *missing*."""
+    spec = importlib.util.spec_from_file_location("bootstrap", REPO / "deploy" / "bootstrap.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else found(name))
+    monkeypatch.setattr(module, "VENV", folder / "venv")
+    monkeypatch.setattr(module, "PYTHON", folder / "venv" / "bin" / "python")
+    return module
+
+
+def test_a_python_without_ensurepip_makes_its_environment_with_its_own_pip(monkeypatch, tmp_path):
+    """Debian without python3-venv. Only pip's own configuration says which index is asked."""
+    module = _bootstrap(monkeypatch, tmp_path, "ensurepip")
+    try:
+        module._make_venv()
+    except SystemExit as error:
+        _unreachable(str(error))
+    assert _pip("--version", python=str(module.PYTHON)).startswith("pip ")
+
+
+def test_a_python_with_neither_is_told_what_to_install(monkeypatch, tmp_path):
+    module = _bootstrap(monkeypatch, tmp_path, "ensurepip", "pip")
+    with pytest.raises(SystemExit, match="apt-get install python3-venv"):
+        module._make_venv()
