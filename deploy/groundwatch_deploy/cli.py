@@ -90,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         _redact,
         _export,
         _erase,
+        _move,
         _compare,
         _gate,
         _size,
@@ -221,6 +222,8 @@ def _redact(commands: Any) -> None:
     command.add_argument("file", nargs="?", type=Path, metavar="FILE")
     command.add_argument("--evaluate", type=Path, metavar="FILE", help="labelled rows, *.jsonl or *.jsonl.gz")
     command.add_argument("--rules-only", action="store_true", help="measure without the models of the extra ner")
+    unseen = "measure as if no list held a name of FILE: how names that nobody listed are found"
+    command.add_argument("--unseen-names", action="store_true", help=unseen)
 
 
 def _export(commands: Any) -> None:
@@ -250,6 +253,13 @@ def _erase(commands: Any) -> None:
     command.add_argument("--trace", action="append", default=[], metavar="ID", help="trace id; may be repeated")
     command.add_argument("--subject", default="", metavar="USER", help="the user as recorded with the traces")
     _with_server_options(command)
+
+
+def _move(commands: Any) -> None:
+    text = "take the rows of a stopped process with SQLite into the empty database of a cluster"
+    command = _command(commands, "move", "move_command.command", text)
+    command.add_argument("--data-dir", type=Path, required=True, metavar="DIR", help="of the old process")
+    command.add_argument("--config", type=Path, required=True, metavar="FILE", help="of the new deployment")
 
 
 def _gate(commands: Any) -> None:

@@ -20,7 +20,7 @@ def command(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    report = evaluate_file(arguments.evaluate, models=not arguments.rules_only)
+    report = evaluate_file(arguments.evaluate, models=not arguments.rules_only, unseen_names=arguments.unseen_names)
     emit(report, arguments.json, lambda: json.dumps(report, ensure_ascii=False, indent=2))
     return 0
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
-from groundwatch_review.redaction import DETECTORS, RedactionLimits, active, redact_text
+from groundwatch_review.redaction import DETECTORS, RedactionLimits, active, ner, redact_text
+from groundwatch_review.redaction.placeholders import WITHHELD
 from groundwatch_review.redaction.rules import Detector, Span
 
 # Names that no labelled row of the development set holds.
@@ -59,6 +63,21 @@ def test_turned_and_partial_names_share_one_number() -> None:
     assert result.text == "Owner: [[PERSON_1]]. Summary: [[PERSON_1]] cannot log in; [[PERSON_1]] called."
 
 
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("Haddad_2024.pdf is signed by Yuki Haddad.", "[[PERSON_1]]_2024.pdf is signed by [[PERSON_1]]."),
+        ("Per Patrick Raman it is late; write to Patrick Raman.", "[[PERSON_1]] it is late; write to [[PERSON_1]]."),
+        (
+            "See Moreno_1.pdf by Alice Moreno and Moreno_2.pdf by Rosa Moreno.",  # whose each is, nobody can tell
+            "See [[PERSON_1]]_1.pdf by [[PERSON_2]] and [[PERSON_1]]_2.pdf by [[PERSON_3]].",
+        ),
+    ],
+)
+def test_a_part_of_one_name_shares_its_number_wherever_it_stands(text: str, redacted: str) -> None:
+    assert redact_text(text, detectors=DETECTORS).text == redacted
+
+
 def test_without_the_extra_the_rules_work_alone() -> None:
     names = [detector.name for detector in active()]
     assert names[: len(DETECTORS)] == [detector.name for detector in DETECTORS]
@@ -91,3 +110,76 @@ def test_any_detector_that_fails_blocks(name: str, fault: str) -> None:
     assert f"detector:{name}:{fault}" in result.reasons
     assert "plain" not in result.text
     assert "example" not in "".join(result.reasons)
+
+
+class Entity:
+    label_ = "PERSON"
+
+    def __init__(self, piece, start, end, text=None):
+        self.start_char, self.end_char = start, end
+        self.text = piece[start:end] if text is None else text
+
+
+class FakeModels:
+    """Stands in for spaCy and jieba behind our code that calls them; *fault* is what the one named *broken* does."""
+
+    def __init__(self, broken, fault):
+        self.broken, self.fault = broken, fault
+
+    def load(self, name):
+        return self
+
+    def __call__(self, piece):
+        self._fail("ner_en")
+        lies = {"beyond": [Entity(piece, 2, 9_999)], "elsewhere": [Entity(piece, 0, 5, "Quenby Tarrant")]}
+        self.ents = lies.get(self.fault, []) if self.broken == "ner_en" else []
+        return self
+
+    def lcut(self, piece):
+        self._fail("ner_zh")
+        lies = {"beyond": [(piece + "x" * 999, "nr")], "elsewhere": [("张三丰", "nr"), (piece[3:], "n")]}
+        return lies.get(self.fault, [(piece, "n")]) if self.broken == "ner_zh" else [(piece, "n")]
+
+    def _fail(self, own):
+        if self.broken == own and self.fault == "raised":
+            raise ValueError("quotes Quenby Tarrant")
+        if self.broken == own and self.fault == "hung":
+            threading.Event().wait(5)
+        if self.broken == own and self.fault == "slow":
+            until = time.thread_time() + 0.02
+            while time.thread_time() < until:
+                pass
+
+
+MODEL_FAULTS = {"raised": "raised", "beyond": "bad_offsets", "elsewhere": "bad_offsets", "hung": "hung"}
+
+
+@pytest.mark.parametrize("broken", ["ner_en", "ner_zh"])
+@pytest.mark.parametrize("fault", MODEL_FAULTS)
+def test_a_model_that_fails_blocks(broken: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ner, "_load", FakeModels(broken, fault).load)
+    limits = RedactionLimits(hang_seconds=0.3) if fault == "hung" else None
+    result = redact_text("plain text 和一些普通的文字", detectors=ner.available(), limits=limits)
+    assert (result.status, result.text) == ("BLOCKED", WITHHELD)
+    assert result.reasons == (f"detector:{broken}:{MODEL_FAULTS[fault]}",)
+
+
+def test_a_model_that_reads_a_genitive_as_a_part_of_the_name_makes_no_second_person(monkeypatch) -> None:
+    def model(piece):
+        found = [match.span() for match in re.finditer(r"Quenby Tarrant(?:'s)?", piece)]
+        return SimpleNamespace(ents=[Entity(piece, *span) for span in found])
+
+    monkeypatch.setattr(ner, "_load", lambda _name: model)
+    result = redact_text("Quenby Tarrant's case; Quenby Tarrant wrote.", detectors=[ner.english()])
+    assert result.text == "[[PERSON_1]]'s case; [[PERSON_1]] wrote."
+
+
+@pytest.mark.parametrize(("broken", "text"), [("ner_en", "ab " * 17_000), ("ner_zh", "张的 " * 17_000)])
+def test_a_slow_model_is_stopped_at_the_budget(broken: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two pieces of the text, not after the last: here each piece takes 20 ms."""
+    models = FakeModels(broken, "slow")
+    monkeypatch.setattr(ner, "_load", models.load)
+    started = time.process_time()
+    result = redact_text(text, detectors=ner.available(), limits=RedactionLimits(budget_seconds=0.06))
+    assert (result.status, result.reasons) == ("BLOCKED", ("out_of_time",))
+    assert time.process_time() - started < 0.2  # all pieces would take 0.3 s and more

