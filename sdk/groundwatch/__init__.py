@@ -3,7 +3,17 @@
 Importing this does nothing. ``configure()`` starts recording; until then every call is a no-op.
 """
 
-from groundwatch.client import configure, feedback, feedback_token, flush, request, shutdown, stats, traced
+from groundwatch.client import (
+    configure,
+    feedback,
+    feedback_token,
+    flush,
+    redacting,
+    request,
+    shutdown,
+    stats,
+    traced,
+)
 from groundwatch.documents import Document
 from groundwatch.handle import Request, Stage, current, wrap
 from groundwatch.lane import FlushResult, Stats
@@ -21,6 +31,7 @@ __all__ = [
     "feedback",
     "feedback_token",
     "flush",
+    "redacting",
     "request",
     "shutdown",
     "stats",

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from groundwatch import feedback_signing
 from groundwatch.documents import number
@@ -21,7 +21,10 @@ from groundwatch.lane import Feedback, FlushResult, Lane, Stats
 from groundwatch.outgoing import SLACK_CHARS, Outgoing, keyed_hash
 from groundwatch.quiet import already_told, internal_errors, logger, note_internal_error, tell_once
 from groundwatch.records import RequestRecord, reseed_ids
-from groundwatch.settings import Settings, resolve
+from groundwatch.settings import ConfigurationError, Redact, Settings, redact_hook, resolve
+
+if TYPE_CHECKING:  # importing this loads nothing of the OpenTelemetry SDK
+    from opentelemetry.sdk.trace.export import SpanExporter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -309,6 +312,20 @@ def _comment(comment: str | None, out: Outgoing, client: Client) -> str:
         )
         return ""
     return out.text(comment, "comment") or ""
+
+
+def redacting(exporter: SpanExporter, *, redact: Redact | str | None = None) -> SpanExporter:
+    """An exporter for the spans of other instrumentors, in which every string goes through the ``redact`` hook.
+
+    ``BatchSpanProcessor(groundwatch.redacting(OTLPSpanExporter()))``. The hook is *redact*, else the one that
+    ``configure()`` was given; without either it raises :class:`ConfigurationError`.
+    """
+    from groundwatch.foreign_spans import RedactingExporter  # noqa: PLC0415
+
+    hook = redact_hook(redact) or (_client.settings.redact if _client is not None else None)
+    if hook is None:
+        raise ConfigurationError("redacting() has no hook: pass redact=, or call configure(redact=...) before it")
+    return RedactingExporter(exporter, hook)
 
 
 def flush(timeout_seconds: float = 5.0) -> FlushResult:

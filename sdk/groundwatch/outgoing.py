@@ -51,7 +51,7 @@ class Outgoing:
         cut = max(len(text) - cap - SLACK_CHARS, 0)
         if cut:
             text = text[: cap + SLACK_CHARS]
-        redacted = self._redacted(self._encodable(text))
+        redacted = self.redacted(self._encodable(text))
         if redacted is None:
             return None, 0
         return redacted[:cap], cut + max(len(redacted) - cap, 0)
@@ -65,7 +65,7 @@ class Outgoing:
             return _SURROGATES.sub("\ufffd", text)
         return text
 
-    def _redacted(self, text: str) -> str | None:
+    def redacted(self, text: str) -> str | None:
         """Fail closed: what could not be redacted does not leave."""
         if self.redact is None or not text:
             return text

@@ -69,7 +69,7 @@ def resolve(explicit: Mapping[str, Any], environ: Mapping[str, str]) -> Settings
         headers=destination.headers,
         compression=cast("Compression", read.choice("compression", get_args(Compression), "none")),
         capture_content=cast("ContentMode", read.choice("capture_content", get_args(ContentMode), "ids")),
-        redact=_redact(read.raw("redact")),
+        redact=redact_hook(read.raw("redact")),
         max_text_chars=read.whole("max_text_chars", 16_384, least=1),
         max_documents=read.whole("max_documents", 50, least=0),
         max_span_bytes=read.whole("max_span_bytes", 256 * 1024, least=4096),
@@ -213,7 +213,7 @@ def _resource_attributes(text: str) -> dict[str, str]:
     return {key.strip(): unquote(value.strip()) for key, found, value in pairs if found and key.strip()}
 
 
-def _redact(given: object) -> Redact | None:
+def redact_hook(given: object) -> Redact | None:
     if given is None or given == "":
         return None
     if callable(given):

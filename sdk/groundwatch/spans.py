@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from opentelemetry.sdk.resources import Resource
@@ -41,8 +42,13 @@ class SpanBuilder:
         self._settings = settings
         self._text = settings.capture_content == "text"
         self._ids = settings.capture_content != "none"
-        self._resource = Resource(_resource(settings, sdk_version))
+        self._sdk_version = sdk_version
         self._scope = InstrumentationScope(names.SCOPE_NAME, sdk_version)
+
+    @cached_property
+    def _resource(self) -> Resource:
+        """Made when first needed, on the worker's thread: the redact hook is asked for it."""
+        return Resource(_resource(self._settings, self._sdk_version))
 
     def build(self, record: RequestRecord, dropped: int) -> Encoded:
         """Root first, then the stages in the order they were recorded. *dropped*: requests lost until now."""
@@ -256,8 +262,10 @@ class SpanBuilder:
 def _resource(settings: Settings, sdk_version: str) -> dict[str, str]:
     from opentelemetry.sdk.version import __version__ as otel_version  # noqa: PLC0415
 
+    out = Outgoing(settings.redact, settings.max_text_chars)
     found = {
-        **settings.resource,
+        # Of the platform, which may name people; what configure() was given is the program's own identity.
+        **{key: clean for key, value in settings.resource.items() if (clean := out.name(value, key))},
         names.SERVICE_NAME: settings.service,
         names.SERVICE_VERSION: settings.version,
         names.DEPLOYMENT_ENVIRONMENT: settings.environment,

@@ -96,6 +96,18 @@ class Receiver:
                 found += [Seen(span, resource) for ss in rs.scope_spans for span in ss.spans]
         return found
 
+    def dropped(self) -> tuple[int, int]:
+        """Attributes and events that the limits of the senders of all spans dropped."""
+        spans = [
+            span
+            for path, body in self.bodies
+            if path == "/v1/traces"
+            for rs in ExportTraceServiceRequest.FromString(body).resource_spans
+            for ss in rs.scope_spans
+            for span in ss.spans
+        ]
+        return sum(s.dropped_attributes_count for s in spans), sum(s.dropped_events_count for s in spans)
+
     def roots(self) -> list[Seen]:
         return [span for span in self.spans() if span[names.STAGE] == "request"]
 
