@@ -163,6 +163,11 @@ class JudgeConfig:
     llm_budget_usd_per_day: float = 0.0  # 0: no money budget
     llm_allow_private_network: bool = False  # whether llm_base_url may be in a private network; loopback always may
     llm_send_unredacted: bool = False  # true: the model sees traces as they are, personal data included
+    llm_requests_per_minute: int = 0  # in any 60 seconds, retries included; a call waits for its place; 0: no limit
+    llm_tokens_per_minute: int = 0  # likewise, estimated before a call and counted after it; 0: no limit
+    llm_concurrency: int = 4  # traces read at once when a model judges
+    llm_retries: int = 1  # of a call that failed with 429, 5xx or without a connection
+    llm_cache_replies: int = 1000  # good replies kept in memory for up to a day, for the same text again; 0: none
     cascade: bool = False  # true: the model and people read again only a chosen part of what the local judge has read
     cascade_unsure_chance: float = 0.3  # of being read by the model where the local judge abstains or finds a failure
     cascade_sure_chance: float = 0.12  # likewise where it finds none; both above 0, or the rest could not be known
@@ -175,6 +180,23 @@ class JudgeConfig:
 
 
 @dataclass(frozen=True, slots=True)
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise ConfigError(f"[judge] {name}: found {getattr(self, name)}, accepted: {least} or more")
+        if not 0.0 <= self.repeat_share <= 1.0:
+            raise ConfigError(f"[judge] repeat_share: found {self.repeat_share}, accepted: 0 to 1")
+
+
+_LEAST = {
+    "llm_requests_per_minute": 0,
+    "llm_tokens_per_minute": 0,
+    "llm_concurrency": 1,
+    "llm_retries": 0,
+    "llm_cache_replies": 0,
+    "repeats_per_day": 1,
+}
+
 class Secrets:
     """Keys of this deployment: made once, kept readable by the owner only, printed as ``***``."""
 

@@ -229,6 +229,7 @@ class Monitor:
             now=self.now,
             cascade=cascade(self.settings.judge, self.judges, self._salt),
             repeats=repeats(self.settings.judge, self._salt),
+            concurrency=self.settings.judge.llm_concurrency if len(self.judges) > 1 else 1,
         )
 
     def _settler(self) -> Settler:
@@ -432,13 +433,8 @@ def cascade(config: JudgeConfig, judges: Sequence[Judge], salt: bytes) -> second
 
 
 def repeats(config: JudgeConfig, salt: bytes) -> RepeatPlan | None:
-    """How much each judge reads twice; None for nothing. Raises :class:`ConfigError` for a share that is none."""
-    if config.repeat_share == 0:
-        return None
-    try:
-        return RepeatPlan(config.repeat_share, config.repeats_per_day, salt)
-    except ValueError as error:
-        raise ConfigError(f"[judge] {error}") from error
+    """How much each judge reads twice; None for nothing."""
+    return RepeatPlan(config.repeat_share, config.repeats_per_day, salt) if config.repeat_share else None
 
 
 def llm_judge(config: JudgeConfig, api_key: Secret, spent_usd: Callable[[str], float] = lambda _name: 0.0) -> Judge:
@@ -472,6 +468,10 @@ def llm_judge(config: JudgeConfig, api_key: Secret, spent_usd: Callable[[str], f
         max_usd_per_day=config.llm_budget_usd_per_day or None,
         already_spent_usd=spent_usd(identifier_of(config.llm_model)),
     )
+        requests_per_minute=config.llm_requests_per_minute,
+        tokens_per_minute=config.llm_tokens_per_minute,
+        retries=config.llm_retries,
+        cache_replies=config.llm_cache_replies,
 
 
 def redacted(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from groundwatch_collector.ragtrace import Document, RagTrace
 
-from .judgement import Assessment, Judge
+from .judgement import Assessment, Judge, read_again
 
 REPEATS = 3
 FLAGGED_ABOVE = 0.05  # spread of one answer's probability over the repeats
@@ -21,7 +21,7 @@ def stability(traces: Sequence[RagTrace], judge: Judge) -> dict[str, Any]:
     chosen = [trace for trace in traces if trace.context and (trace.answer or "").strip()][:: _step(len(traces))]
     chosen = chosen[:MOST_CASES]
     first = [judge.assess(trace) for trace in chosen]
-    again = [[judge.assess(trace) for trace in chosen] for _ in range(REPEATS - 1)]
+    again = [[read_again(judge, trace) for trace in chosen] for _ in range(REPEATS - 1)]
     spreads = [_spread(readings) for readings in zip(first, *again, strict=True)]
     return {
         "cases": len(chosen),

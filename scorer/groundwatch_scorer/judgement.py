@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from groundwatch_collector.ragtrace import RagTrace
 
@@ -146,3 +146,15 @@ class Judge(Protocol):
     def identifier(self) -> str: ...
 
     def assess(self, trace: RagTrace) -> Assessment: ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A judge that may answer from memory, and can be told not to."""
+
+    def assess_again(self, trace: RagTrace) -> Assessment: ...
+
+
+def read_again(judge: Judge, trace: RagTrace) -> Assessment:
+    """A reading of *trace* that owes nothing to an earlier one."""
+    return judge.assess_again(trace) if isinstance(judge, Remembering) else judge.assess(trace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -10,6 +11,7 @@ from typing import Any
 
 import openai
 
+from groundwatch_scorer.llm_budget import MinuteBudget
 from groundwatch_scorer.llm_endpoint import EndpointRefused
 from groundwatch_scorer.llm_reply import SCHEMA, SCHEMA_NAME
 
@@ -19,6 +21,7 @@ _MOST_BYTES = 2 * 1024 * 1024  # of a reply; a judgement is a few kilobytes
 _MOST_STEPS = 6  # form twice, seed, temperature, max_tokens, and the call that is accepted
 _FAILURES_TO_PAUSE = 3
 _LONGEST_PAUSE_SECONDS = 300.0
+_LONGEST_RETRY_AFTER_SECONDS = 10.0  # an endpoint that asks for more is left alone for this trace
 
 _BY_STATUS = {
     400: "bad_request",
@@ -31,6 +34,10 @@ _BY_STATUS = {
     429: "rate_limited",
 }
 _PAUSING = frozenset({"timeout", "unreachable", "server_error", "rate_limited", "not_authorised", "endpoint_refused"})
+
+
+_MAY_PASS = frozenset({"unreachable", "server_error", "rate_limited"})
+"""Tried again after a moment. Not a timeout: it has cost its time, and perhaps money, already."""
 
 
 class Unanswered(Exception):
@@ -47,6 +54,7 @@ class Reply:
     input_tokens: int
     output_tokens: int
     cut: bool  # the model ran out of tokens
+    retried: bool = False  # it took more than one try
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,11 @@ class _Dialect:
 
 
 class Chat:
-    """Asks one model, remembers what its endpoint accepts, and leaves it alone for a while when it is down."""
+    """Asks one model, remembers what its endpoint accepts, and leaves it alone for a while when it is down.
+
+    For several threads. Every request that goes out takes a place in *minute*; *retries* are made here and not by
+    the client, so that none goes uncounted. *jitter* gives numbers in [0, 1).
+    """
 
     def __init__(
         self,
@@ -69,32 +81,54 @@ class Chat:
         *,
         timeout_seconds: float,
         pause_seconds: float,
+        minute: MinuteBudget,
+        retries: int,
+        sleep: Callable[[float], None],
+        jitter: Callable[[], float],
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._client = client
+        self._client = client.with_options(max_retries=0)
         self._model = model
         self._timeout = timeout_seconds
         self._first_pause = pause_seconds
+        self._minute = minute
+        self._retries = retries
+        self._sleep = sleep
+        self._jitter = jitter
         self._clock = clock
         self._dialect = _Dialect()
+        self._lock = threading.Lock()  # of what follows
         self._failures = 0
         self._paused_until = 0.0
 
     def ask(self, system: str, messages: Sequence[Message], max_tokens: int) -> Reply:
         """Return the model's reply, or raise :class:`Unanswered`."""
-        if self._clock() < self._paused_until:
-            raise Unanswered("endpoint_paused")
-        try:
-            reply = self._ask(system, messages, max_tokens)
-        except Unanswered as trouble:
-            self._count(trouble.reason)
-            raise
-        self._failures = 0
-        return reply
+        for attempt in range(self._retries + 1):
+            if self._clock() < self._paused_until:
+                raise Unanswered("endpoint_paused")
+            try:
+                reply = self._ask(system, messages, max_tokens)
+            except Unanswered as trouble:
+                wait = _retry_after(trouble) or 0.5 * 2**attempt * (1 + self._jitter())
+                last = attempt == self._retries or wait > _LONGEST_RETRY_AFTER_SECONDS
+                if last or trouble.reason not in _MAY_PASS:
+                    self._count(trouble.reason)
+                    raise
+                self._sleep(wait)
+            else:
+                with self._lock:
+                    self._failures = 0
+                return replace(reply, retried=attempt > 0)
+        raise AssertionError  # the last attempt returns or raises
 
     def _ask(self, system: str, messages: Sequence[Message], max_tokens: int) -> Reply:
         dialect = self._dialect
         for _ in range(_MOST_STEPS):
+            # Three bytes a token is fewer than any tokenizer needs on average: the estimate errs to the dear side.
+            size = len(system.encode()) + sum(len(m["content"].encode()) for m in messages)
+            place = self._minute.wait(size // 3 + max_tokens)
+            if place is None:
+                raise Unanswered("over_rate")
             try:
                 body = self._send(dialect, system, messages, max_tokens)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
@@ -106,7 +140,9 @@ class Chat:
                 raise Unanswered(_reason(error)) from error
             else:
                 self._dialect = dialect  # only what has worked is remembered
-                return _reply(body)
+                reply = _reply(body)
+                place.tokens = (reply.input_tokens + reply.output_tokens) or place.tokens
+                return reply
         raise Unanswered("bad_request")
 
     def _send(self, dialect: _Dialect, system: str, messages: Sequence[Message], max_tokens: int) -> bytes:
@@ -150,13 +186,28 @@ class Chat:
 
     def _count(self, reason: str) -> None:
         """Three failures of the endpoint in a row open a pause, twice as long after each further one."""
-        if reason not in _PAUSING:
-            self._failures = 0
-            return
-        self._failures += 1
-        if self._failures >= _FAILURES_TO_PAUSE:
-            pause = self._first_pause * 2 ** (self._failures - _FAILURES_TO_PAUSE)
-            self._paused_until = self._clock() + min(_LONGEST_PAUSE_SECONDS, pause)
+        with self._lock:
+            if reason not in _PAUSING:
+                self._failures = 0
+                return
+            self._failures += 1
+            if self._failures >= _FAILURES_TO_PAUSE:
+                pause = self._first_pause * 2 ** (self._failures - _FAILURES_TO_PAUSE)
+                self._paused_until = self._clock() + min(_LONGEST_PAUSE_SECONDS, pause)
+
+
+def _retry_after(trouble: Unanswered) -> float | None:
+    """How long the endpoint asks to wait, in seconds, where it says so in a number."""
+    error = trouble.__cause__
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            wait = float(error.response.headers.get(name, "")) * scale
+        except ValueError:  # absent, or a date: then our own back-off
+            continue
+        return wait if 0 <= wait < float("inf") else None
+    return None
 
 
 def _simpler(dialect: _Dialect, message: str) -> _Dialect | None:

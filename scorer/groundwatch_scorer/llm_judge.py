@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import openai
@@ -24,10 +25,11 @@ from groundwatch_scorer.judgement import (
     Refusal,
     Verdict,
 )
-from groundwatch_scorer.llm_budget import DailyBudget, Price
+from groundwatch_scorer.llm_budget import DailyBudget, MinuteBudget, Price
+from groundwatch_scorer.llm_cache import ReplyCache
 from groundwatch_scorer.llm_chat import Chat, Message, Reply, Unanswered
 from groundwatch_scorer.llm_quotes import find_most, find_quote
-from groundwatch_scorer.llm_request import Limits, Line, Passage, Redact, Request, build
+from groundwatch_scorer.llm_request import Limits, Line, Material, Passage, Redact, Request, lay_out
 from groundwatch_scorer.local_judge import is_claim
 from groundwatch_scorer.rubric import VERSION, rubric
 from groundwatch_scorer.text import is_chinese, sentences, tokens
@@ -47,6 +49,7 @@ UNSCORED_REASONS = frozenset(
         "not_authorised",
         "not_found",
         "over_budget",
+        "over_rate",  # no place among the requests or tokens of the next half minute
         "rate_limited",
         "redaction_failed",
         "server_error",
@@ -68,7 +71,9 @@ FLAGS = frozenset(
         "missing_sentence",
         "no_context",
         "number_disagreement",  # supported, with a number that stands in no passage
+        "reply_cached",  # the same text was read before; nothing was asked
         "reply_repaired",
+        "retried",  # a call that failed was made again
         "unknown_id",
         "weak_evidence",
     }
@@ -107,12 +112,14 @@ def identifier_of(model: str) -> str:
 
 
 class LlmJudge:
-    """Reads a trace through a language model. For one thread; never raises.
+    """Reads a trace through a language model. For several threads; never raises.
 
     *redact* is applied to every text before it leaves; when it fails nothing is sent. *prices* gives the price of a
     model; *max_usd_per_day* stops the judge for the rest of the UTC day, *already_spent_usd* is what today has cost
-    before this process. *nonce* gives hexadecimal digits, at least 8. The client decides on retries of transport
-    errors; a reply in the wrong form is sent back for repair once.
+    before this process. In any minute at most *requests_per_minute* and *tokens_per_minute* go out (0: no limit); a
+    call waits for its place, up to half a minute. *nonce* gives hexadecimal digits, at least 8. What may pass is
+    tried *retries* times again; a reply in the wrong form is sent back for repair once. *cache_replies* good replies
+    are kept and used where the same text comes again.
     """
 
     def __init__(
@@ -125,19 +132,36 @@ class LlmJudge:
         prices: Mapping[str, Price] | None = None,
         max_usd_per_day: float | None = None,
         already_spent_usd: float = 0.0,
+        requests_per_minute: int = 0,
+        tokens_per_minute: int = 0,
+        retries: int = 1,
+        cache_replies: int = 0,
         max_context_characters: int = 48_000,
         max_candidate_characters: int = 16_000,
         max_sentences: int = 40,
         pause_seconds: float = 30.0,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
         nonce: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         self._identifier = identifier_of(model)
-        self._chat = Chat(client, model, timeout_seconds=timeout_seconds, pause_seconds=pause_seconds, clock=clock)
+        self._chat = Chat(
+            client,
+            model,
+            timeout_seconds=timeout_seconds,
+            pause_seconds=pause_seconds,
+            minute=MinuteBudget(requests_per_minute, tokens_per_minute, clock=clock, sleep=sleep),
+            retries=retries,
+            sleep=sleep,
+            jitter=jitter,
+            clock=clock,
+        )
         self._redact = redact or (lambda text: text)
         price = (prices or {}).get(model)
         self._budget = DailyBudget(price, max_usd_per_day, now=now(), spent_usd=already_spent_usd)
+        self._cache = ReplyCache(cache_replies)
         self._limits = Limits(max_context_characters, max_candidate_characters, max_sentences)
         self._now = now
         self._clock = clock
@@ -148,16 +172,24 @@ class LlmJudge:
         return self._identifier
 
     def assess(self, trace: RagTrace) -> Assessment:
+        return self._assess(trace, remember=True)
+
+    def assess_again(self, trace: RagTrace) -> Assessment:
+        """A reading of its own, whatever was read before."""
+        return self._assess(trace, remember=False)
+
+    def _assess(self, trace: RagTrace, *, remember: bool) -> Assessment:
         started = self._clock()
         call = _Call()
         try:
-            found = self._without_call(trace) or self._with_call(trace, call)
+            found = self._without_call(trace) or self._with_call(trace, call, remember)
         except Unanswered as trouble:
             found = self._assessment(unscored_reason=trouble.reason)
         except Exception:  # one trace must not stop the queue
             found = self._assessment(unscored_reason="judge_error")
         return replace(
             found,
+            flags=tuple(sorted({*found.flags, *call.flags})),
             latency_seconds=self._clock() - started,
             input_tokens=call.input_tokens if call.made else None,
             output_tokens=call.output_tokens if call.made else None,
@@ -185,23 +217,36 @@ class LlmJudge:
             flags=(reason,),
         )
 
-    def _with_call(self, trace: RagTrace, call: _Call) -> Assessment:
+    def _with_call(self, trace: RagTrace, call: _Call, remember: bool) -> Assessment:
         try:
-            request = build(trace, self._nonce(), self._limits, self._redact)
+            material = lay_out(trace, self._limits, self._redact)
         except Exception as error:
             raise Unanswered("redaction_failed") from error
-        reply, repaired = self._ask(request, call)
-        _refuse_compromised(reply, request)
-        reading = _Reading(trace, request, reply)
-        found = reading.assessment(self._assessment())
-        return replace(found, flags=tuple(sorted({*found.flags, *(("reply_repaired",) if repaired else ())})))
+        key = f"{self._identifier} {llm_reply.SCHEMA_NAME} {material.digest()}"
+        request, reply = (self._kept(key, material, call) if remember else None) or self._fresh(key, material, call)
+        return _Reading(trace, request, reply).assessment(self._assessment())
 
-    def _ask(self, request: Request, call: _Call) -> tuple[dict[str, Any], bool]:
+    def _kept(self, key: str, material: Material, call: _Call) -> tuple[Request, Mapping[str, Any]] | None:
+        kept = self._cache.get(key, self._now())
+        if kept is None:
+            return None
+        call.add(0, 0, self._budget.spend(self._now(), 0, 0))
+        call.flags.add("reply_cached")
+        return material.request(kept.nonce), kept.reply
+
+    def _fresh(self, key: str, material: Material, call: _Call) -> tuple[Request, Mapping[str, Any]]:
+        request = material.request(self._nonce())
+        reply = self._ask(request, call)
+        _refuse_compromised(reply, request)
+        self._cache.put(key, request.nonce, reply, self._now())  # only what may be believed
+        return request, reply
+
+    def _ask(self, request: Request, call: _Call) -> dict[str, Any]:
         most = min(8_000, 600 + 160 * len(request.lines) + 20 * (len(request.chunks) + len(request.retrieved)))
         messages: list[Message] = [{"role": "user", "content": request.document()}]
         reply = self._say(messages, most, call)
         try:
-            return llm_reply.parse(reply.text), False
+            return llm_reply.parse(reply.text)
         except llm_reply.BadReply as bad:
             problem = "it was cut off" if reply.cut else str(bad)
         messages += [
@@ -210,29 +255,34 @@ class LlmJudge:
         ]
         reply = self._say(messages, most * 2, call)
         try:
-            return llm_reply.parse(reply.text), True
+            found = llm_reply.parse(reply.text)
         except llm_reply.BadReply:
             raise Unanswered("bad_reply") from None
+        call.flags.add("reply_repaired")
+        return found
 
     def _say(self, messages: Sequence[Message], max_tokens: int, call: _Call) -> Reply:
         # Three bytes a token is fewer than any tokenizer needs on average, so the estimate errs to the dear side.
-        size = len(rubric().encode()) + sum(len(m["content"].encode()) for m in messages)
-        why = self._budget.refusal(self._now(), size // 3, max_tokens)
+        size = (len(rubric().encode()) + sum(len(m["content"].encode()) for m in messages)) // 3
+        why = self._budget.hold(self._now(), size, max_tokens)
         if why:
             raise Unanswered(why)
+        try:
+            return self._paid(messages, size, max_tokens, call)
+        finally:
+            self._budget.release(size, max_tokens)
+
+    def _paid(self, messages: Sequence[Message], size: int, max_tokens: int, call: _Call) -> Reply:
         try:
             reply = self._chat.ask(rubric(), messages, max_tokens)
         except Unanswered as trouble:
             if trouble.reason == "timeout":  # the provider may well have worked, and will charge for it
-                call.add(size // 3, 0, self._budget.spend(self._now(), size // 3, 0))
+                call.add(size, 0, self._budget.spend(self._now(), size, 0))
             raise
-        call.add(
-            reply.input_tokens,
-            reply.output_tokens,
-            self._budget.spend(
-                self._now(), reply.input_tokens or size // 3, reply.output_tokens or len(reply.text.encode()) // 3
-            ),
-        )
+        if reply.retried:
+            call.flags.add("retried")
+        used = (reply.input_tokens or size, reply.output_tokens or len(reply.text.encode()) // 3)
+        call.add(reply.input_tokens, reply.output_tokens, self._budget.spend(self._now(), *used))
         return reply
 
 
@@ -244,6 +294,7 @@ class _Call:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
+    flags: set[str] = field(default_factory=set)
 
     def add(self, input_tokens: int, output_tokens: int, cost_usd: float | None) -> None:
         self.made = True

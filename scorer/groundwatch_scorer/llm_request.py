@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Literal
 
 from groundwatch_collector.ragtrace import Document, RagTrace
@@ -71,7 +72,51 @@ class Limits:
     sentences: int
 
 
-def build(trace: RagTrace, nonce: str, limits: Limits, redact: Redact) -> Request:
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What of a trace is put before the model, without what differs from call to call."""
+
+    question: str
+    chunks: tuple[Passage, ...]
+    retrieved: tuple[Passage, ...]
+    lines: tuple[Line, ...]  # not numbered yet, and without the control sentence
+    cited: tuple[tuple[str, ...], ...]  # chunk ids, per line
+    chinese: bool
+    context_cut: bool
+    answer_cut: bool
+
+    def digest(self) -> str:
+        """The same for two traces exactly where the model would read the same."""
+        seen = [
+            self.question,
+            [p.sent for p in self.chunks],
+            [p.sent for p in self.retrieved],
+            [[line.text, line.claim] for line in self.lines],
+            self.cited,
+            self.chinese,
+        ]
+        return sha256(json.dumps(seen).encode()).hexdigest()
+
+    def request(self, nonce: str) -> Request:
+        """Put the control sentence where *nonce* says, and number all alike."""
+        at = int(nonce, 16) % (len(self.lines) + 1)
+        control = Line("", control_sentence(nonce, chinese=self.chinese), 0, 0, claim=True, control=True)
+        mixed = [*self.lines[:at], control, *self.lines[at:]]
+        named = [*self.cited[:at], (), *self.cited[at:]]
+        numbered = tuple(replace(line, id=f"s{i}") for i, line in enumerate(mixed, 1))
+        return Request(
+            nonce=nonce,
+            question=self.question,
+            chunks=self.chunks,
+            retrieved=self.retrieved,
+            lines=numbered,
+            cited={line.id: chunks for line, chunks in zip(numbered, named, strict=True) if chunks},
+            context_cut=self.context_cut,
+            answer_cut=self.answer_cut,
+        )
+
+
+def lay_out(trace: RagTrace, limits: Limits, redact: Redact) -> Material:
     """Lay *trace* out for the model. Raises only what *redact* raises."""
     answer = trace.answer or ""
     context = [d for d in trace.context or () if d.text]
@@ -82,18 +127,17 @@ def build(trace: RagTrace, nonce: str, limits: Limits, redact: Redact) -> Reques
     retrieved = _passages(_first(others, limits.candidate_characters), "r", "candidates", redact)
     plain = with_plain_marks(answer, trace)  # a citation mark after a full stop is no sentence of its own
     spans = sentences(plain)
-    lines = [
+    lines = tuple(
         Line("", redact(answer[s.start : s.end]), s.start, s.end, is_claim(plain[s.start : s.end], s))
         for s in spans[: limits.sentences]
-    ]
-    numbered = _with_control(lines, nonce, chinese=is_chinese(answer))
-    return Request(
-        nonce=nonce,
+    )
+    return Material(
         question=redact(trace.query or ""),
         chunks=chunks,
         retrieved=retrieved,
-        lines=numbered,
-        cited=_cited(trace, numbered, chunks),
+        lines=lines,
+        cited=_cited(trace, lines, chunks),
+        chinese=is_chinese(answer),
         context_cut=kept != context or any(d.cut or d.text is None for d in trace.context or ()),
         answer_cut=len(spans) > limits.sentences,
     )
@@ -106,16 +150,6 @@ def control_sentence(nonce: str, *, chinese: bool) -> str:
     if chinese:
         return f"据{name}档案馆统计,这份资料的手抄本共有 {number} 册。"
     return f"The {name} archive holds {number} handwritten copies of this material."
-
-
-def _with_control(lines: Sequence[Line], nonce: str, *, chinese: bool) -> tuple[Line, ...]:
-    """Put the control sentence where the nonce says, and number all alike."""
-    at = int(nonce, 16) % (len(lines) + 1)
-    control = Line("", control_sentence(nonce, chinese=chinese), 0, 0, claim=True, control=True)
-    mixed = [*lines[:at], control, *lines[at:]]
-    return tuple(
-        Line(f"s{i}", line.text, line.start, line.end, line.claim, line.control) for i, line in enumerate(mixed, 1)
-    )
 
 
 def _passages(
@@ -149,17 +183,13 @@ def _first(documents: Sequence[Document], budget: int) -> list[Document]:
     return kept
 
 
-def _cited(trace: RagTrace, lines: Sequence[Line], chunks: Sequence[Passage]) -> dict[str, tuple[str, ...]]:
-    answer = trace.answer or ""
+def _cited(trace: RagTrace, lines: Sequence[Line], chunks: Sequence[Passage]) -> tuple[tuple[str, ...], ...]:
+    """The chunks that each line names as its source."""
     ids = {p.document.id: p.id for p in chunks}
-    found: dict[str, tuple[str, ...]] = {}
-    for line in lines:
-        text = answer[line.start : line.end]
-        named = {
-            ids[c.document_id]: None
-            for c in trace.citations
-            if c.marker and c.marker in text and c.document_id in ids
-        }
-        if named and not line.control:
-            found[line.id] = tuple(named)
-    return found
+    return tuple(_named(trace, line, ids) for line in lines)
+
+
+def _named(trace: RagTrace, line: Line, ids: Mapping[str, str]) -> tuple[str, ...]:
+    text = (trace.answer or "")[line.start : line.end]
+    found = (ids[c.document_id] for c in trace.citations if c.marker and c.marker in text and c.document_id in ids)
+    return tuple(dict.fromkeys(found))

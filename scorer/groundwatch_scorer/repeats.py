@@ -5,13 +5,14 @@ The second reading decides nothing. Where it differs from the first, that is cou
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from groundwatch_collector.ragtrace import COMPLETED, RagTrace
 from groundwatch_collector.sampling import included, u56
-from groundwatch_scorer.judgement import Assessment, Criterion, Judge, Judgement
+from groundwatch_scorer.judgement import Assessment, Criterion, Judge, Judgement, read_again
 from groundwatch_scorer.scorer_metrics import ScorerMetrics
 
 _DAY_SECONDS = 86_400
@@ -35,7 +36,10 @@ class RepeatPlan:
 
 
 class Repeats:
-    """Reads chosen traces a second time and counts what changed. What is chosen depends on the trace's id alone."""
+    """Reads chosen traces a second time and counts what changed. What is chosen depends on the trace's id alone.
+
+    For several threads.
+    """
 
     def __init__(self, plan: RepeatPlan, metrics: ScorerMetrics, to_judgements: ToJudgements) -> None:
         self._plan = plan
@@ -43,6 +47,7 @@ class Repeats:
         self._to_judgements = to_judgements
         self._day = 0
         self._made: dict[str, int] = {}  # today, by judge
+        self._lock = threading.Lock()
 
     def check(self, judge: Judge, trace: RagTrace, first: list[Judgement], now: float) -> list[Judgement]:
         """Return *first*, with what a second reading cost added to it: the money of this trace is kept there.
@@ -58,7 +63,7 @@ class Repeats:
             self._miss(judge.identifier, "over_limit")
             return first
         try:
-            again = judge.assess(trace)
+            again = read_again(judge, trace)
             second = self._to_judgements(trace, again, now)
         except Exception:  # the first reading stands whatever happens to the second
             self._miss(judge.identifier, "error")
@@ -75,10 +80,11 @@ class Repeats:
 
     def _has_room(self, judge: str, now: float) -> bool:
         day = int(now // _DAY_SECONDS)
-        if day != self._day:
-            self._day, self._made = day, {}
-        made = self._made.get(judge, 0)
-        self._made[judge] = made + (made < self._plan.per_day)
+        with self._lock:
+            if day != self._day:
+                self._day, self._made = day, {}
+            made = self._made.get(judge, 0)
+            self._made[judge] = made + (made < self._plan.per_day)
         return made < self._plan.per_day
 
     def _compare(self, judge: str, first: Sequence[Judgement], second: Sequence[Judgement]) -> None:

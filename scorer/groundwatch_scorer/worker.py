@@ -15,6 +15,7 @@ from groundwatch_collector.ragtrace import RagTrace
 from groundwatch_collector.sampled import SampledTrace
 from groundwatch_scorer import queue, second_look
 from groundwatch_scorer.judgement import AnnotatorKind, Judge, Judgement
+from groundwatch_scorer.readers import readers
 from groundwatch_scorer.repeats import RepeatPlan, Repeats, ToJudgements
 from groundwatch_scorer.scorer_metrics import ScorerMetrics
 
@@ -24,11 +25,15 @@ IDLE_SECONDS = 0.2
 MAX_BACKOFF_SECONDS = 30.0
 
 
+_Reading = tuple[list[Judgement], list[second_look.SecondLook]]
+
+
 class ScorerWorker:
     """Runs *judges* over the queue. Every claimed trace is finished exactly once, whatever a judge does.
 
     The first judge makes the headline; the others have series of their own. With a *cascade* the model in it reads
-    only what it is chosen for. With *repeats* a share of all readings is made twice.
+    only what it is chosen for. With *repeats* a share of all readings is made twice. *concurrency* traces are read at
+    once, for judges that wait for somebody; their verdicts are recorded one after another, in order.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class ScorerWorker:
         to_judgements: ToJudgements | None = None,
         cascade: second_look.Cascade | None = None,
         repeats: RepeatPlan | None = None,
+        concurrency: int = 1,
     ) -> None:
         if not judges:
             raise ValueError("a scorer needs at least one judge")
@@ -59,6 +65,7 @@ class ScorerWorker:
         self._to_judgements = to_judgements or _criteria_judgements()
         self._cascade = cascade
         self._repeats = Repeats(repeats, metrics, self._to_judgements) if repeats else None
+        self._concurrency = concurrency
         self._stop = threading.Event()
         self._held: list[str] = []  # claimed by this worker and neither finished nor given back
         self._held_until = 0.0  # when that lease ends
@@ -79,15 +86,24 @@ class ScorerWorker:
         )
         self._held = [sampled.trace.trace_id for sampled in claimed]
         self._held_until = claimed_at + self._lease_seconds
-        done = 0
-        for sampled in claimed:
-            # Half the lease is left for the trace in hand: a second worker must not find it free meanwhile.
-            if self._stop.is_set() or self._now() - claimed_at > self._lease_seconds / 2:
-                break
-            done += self._finish(sampled)
-            self._held.remove(sampled.trace.trace_id)
+        done = self._finish_all(claimed, claimed_at)
         self._give_back()
         self._measure_queue()
+        return done
+
+    def _finish_all(self, claimed: Sequence[SampledTrace], claimed_at: float) -> int:
+        def read(trace: RagTrace) -> _Reading | None:
+            # Half the lease is left for the traces in hand: a second worker must not find them free meanwhile.
+            late = self._stop.is_set() or self._now() - claimed_at > self._lease_seconds / 2
+            return None if late else self._read(trace)
+
+        done = 0
+        with readers(min(self._concurrency, max(1, len(claimed))), read) as start:
+            for sampled, reading in [(sampled, start(sampled.trace)) for sampled in claimed]:
+                found = reading.result()
+                if found is not None:  # what has begun may have cost money, and is finished also when it is late
+                    done += self._finish(sampled, *found)
+                    self._held.remove(sampled.trace.trace_id)
         return done
 
     def _give_back(self) -> None:
@@ -114,8 +130,7 @@ class ScorerWorker:
             if idle:
                 stop.wait(IDLE_SECONDS)
 
-    def _finish(self, sampled: SampledTrace) -> int:
-        judgements, looks = self._read(sampled.trace)
+    def _finish(self, sampled: SampledTrace, judgements: list[Judgement], looks: list[second_look.SecondLook]) -> int:
         try:
             finished = queue.finish(
                 self._engine, sampled, judgements, bucket_seconds=self._bucket_seconds, now=self._now(), looks=looks
@@ -131,7 +146,7 @@ class ScorerWorker:
             self._metrics.looked(looks)
         return int(finished)
 
-    def _read(self, trace: RagTrace) -> tuple[list[Judgement], list[second_look.SecondLook]]:
+    def _read(self, trace: RagTrace) -> _Reading:
         """What the judges say, those that read second only where they are chosen to; and how was chosen."""
         first, *others = self._judges
         found = self._judge(first, trace)

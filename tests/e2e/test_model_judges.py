@@ -183,15 +183,14 @@ def sample(metrics: list[str], name: str, judge: str) -> float:
 def test_a_model_that_changes_its_mind_is_seen_and_the_local_judge_does_not(configured):
     """What GroundwatchJudgeUnstable reads, from an endpoint that answers every second question differently."""
     settings, asked = configured
-    always = replace(settings.judge, repeat_share=1.0)
+    always = replace(settings.judge, repeat_share=1.0, llm_cache_replies=0, llm_concurrency=1)
     with Monitor(replace(settings, judge=always)) as monitor:
         addresses = monitor.start()
         for number in range(1, 7):
             sent = httpx.post(f"{addresses.ingest}/v1/traces", json=request_of(number, FLIPS))
             sent.raise_for_status()
-        for number in range(1, 7):
-            page_with(f"{addresses.console}/traces/{number:032x}", JUDGE)
-        metrics = httpx.get(f"{addresses.metrics}/metrics").text.splitlines()
+        both = f'groundwatch_judge_repeats_total{{judge="{JUDGE}"}} 6.0'
+        metrics = page_with(f"{addresses.metrics}/metrics", both).splitlines()
     assert len(asked) == 12
     for judge, changes in ((JUDGE, 6), (LocalJudge().identifier, 0)):
         assert sample(metrics, "groundwatch_judge_repeats_total", judge) == 6

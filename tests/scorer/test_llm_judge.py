@@ -4,242 +4,42 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
-import openai
 import pytest
 from injected_documents import CHINESE, ENGLISH
+from scripted_endpoint import (
+    KEEP,
+    LIMIT,
+    OTHER,
+    Answer,
+    Edit,
+    Handler,
+    breaks_off,
+    completion,
+    control_of,
+    data_of,
+    drips,
+    first_claim,
+    hangs,
+    honest,
+    make_trace,
+    model,
+    raw,
+    says,
+    serving,
+    status,
+)
 
 from groundwatch_collector.ragtrace import Citation, Document, Outcome, RagTrace
 from groundwatch_scorer import criteria
-from groundwatch_scorer.judgement import Answerability, Assessment, Refusal, Verdict
+from groundwatch_scorer.judgement import Answerability, Assessment, Refusal, Verdict, read_again
 from groundwatch_scorer.llm_budget import Price
 from groundwatch_scorer.llm_endpoint import open_client
 from groundwatch_scorer.llm_judge import FLAGS, UNSCORED_REASONS, LlmJudge
-
-# --- a scripted OpenAI-compatible server on loopback: real HTTP, no model -------------------------------------------
-
-Answer = Callable[["Handler", dict[str, Any]], None]
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.requests.append(body)
-        self.server.paths.append(self.path)
-        script = self.server.script
-        answer = script.pop(0) if len(script) > 1 else script[0]
-        try:
-            answer(self, body)
-        except (BrokenPipeError, ConnectionResetError):  # the client gave up, as some tests want
-            self.close_connection = True
-
-    def respond(self, status: int, body: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in ({"Content-Type": "application/json"} | headers).items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, *script: Answer) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.script = list(script)
-        self.requests: list[dict[str, Any]] = []
-        self.paths: list[str] = []
-        self.released = threading.Event()  # ends the handlers that hang
-
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-    def data(self, index: int = -1) -> dict[str, Any]:
-        """The JSON object that was put before the model."""
-        user = next(m for m in self.requests[index]["messages"] if m["role"] == "user")
-        found: dict[str, Any] = json.loads(user["content"])
-        return found
-
-
-@contextmanager
-def serving(*script: Answer) -> Iterator[Server]:
-    """Answer request by request with *script*; its last entry answers all that follow."""
-    server = Server(*script)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.released.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def completion(content: Any, finish: str = "stop", **message: Any) -> bytes:
-    usage = {"prompt_tokens": 1000, "completion_tokens": 200, "total_tokens": 1200}
-    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content, **message}}
-    return json.dumps({"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
-
-
-def says(content: Any, finish: str = "stop", **message: Any) -> Answer:
-    return lambda handler, _body: handler.respond(200, completion(content, finish, **message))
-
-
-def status(code: int, message: str = "no", **headers: str) -> Answer:
-    body = json.dumps({"error": {"message": message, "type": "x", "param": None, "code": None}}).encode()
-    return lambda handler, _body: handler.respond(code, body, **headers)
-
-
-def raw(body: bytes, **headers: str) -> Answer:
-    return lambda handler, _body: handler.respond(200, body, **headers)
-
-
-def hangs(handler: Handler, _body: dict[str, Any]) -> None:
-    handler.server.released.wait(10)
-    handler.close_connection = True
-
-
-def drips(handler: Handler, _body: dict[str, Any]) -> None:
-    """Sends a byte now and then, each within the timeout of one read."""
-    handler.send_response(200)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", "1000000")
-    handler.end_headers()
-    while not handler.server.released.wait(0.02):
-        handler.wfile.write(b" ")
-        handler.wfile.flush()
-    handler.close_connection = True
-
-
-def breaks_off(handler: Handler, _body: dict[str, Any]) -> None:
-    handler.send_response(200)
-    handler.send_header("Content-Length", "1000")
-    handler.end_headers()
-    handler.wfile.write(b'{"choices": [')
-    handler.close_connection = True
-
-
-# --- traces and an honest model -------------------------------------------------------------------------------------
-
-LIMIT = Document("up-1", 1, 0.9, "Free accounts may upload files of up to 25 MB. Larger files need the Pro edition.")
-KEEP = Document("keep-1", 2, 0.5, "Backups are kept for 30 days. “Deleted” files can be restored\nwithin that time.")
-OTHER = Document("other-1", 3, 0.2, "The team edition has a shared calendar.")
-
-
-def make_trace(answer: str | None = "Free accounts can upload files up to 25 MB.", **changes: Any) -> RagTrace:
-    fields: dict[str, Any] = {
-        "trace_id": "t",
-        "app": "shop",
-        "version": "v1",
-        "started_at": 1_700_000_000.0,
-        "duration_seconds": 0.5,
-        "outcome": Outcome.ANSWERED,
-        "outcome_source": "recorded",
-        "query": "How large may my files be?",
-        "answer": answer,
-        "context": (LIMIT, KEEP),
-        "candidates": (LIMIT, KEEP, OTHER),
-    }
-    return RagTrace(**(fields | changes))
-
-
-Edit = Callable[[dict[str, Any], dict[str, Any]], None]
-
-
-def honest(data: dict[str, Any]) -> dict[str, Any]:
-    """What a good model would reply about LIMIT: what says "25 MB" is supported, the rest is not mentioned."""
-
-    def claim(sentence: dict[str, str]) -> dict[str, Any]:
-        known = "25 MB" in sentence["text"]
-        quote = [{"chunk_id": "c1", "quote": "upload files of up to 25 MB"}]
-        return {
-            "sentence_id": sentence["id"],
-            "text": sentence["text"],
-            "evidence": quote if known else [],
-            "reason": "The passage says so." if known else "No passage says so.",
-            "label": "supported" if known else "not_mentioned",
-        }
-
-    relevance = {"25 MB": "relevant"}
-    return {
-        "claims": [claim(s) for s in data["sentences"]],
-        "chunks": [
-            {"id": c["id"], "relevance": next((r for w, r in relevance.items() if w in c["text"]), "irrelevant")}
-            for c in data["chunks"]
-        ],
-        "retrieved": [{"id": c["id"], "relevance": "irrelevant"} for c in data["retrieved"]],
-        "answerability": {"reason": "The size is given.", "label": "FULL"},
-        "retrieved_answerability": {"reason": "The size is given.", "label": "FULL"},
-        "refusal": "none",
-        "answer_relevance": "full",
-        "citations": [
-            {"sentence_id": s, "chunk_id": c, "label": "supports"}
-            for s, ids in data["citations"].items()
-            for c in ids
-        ],
-        "injection_suspected": {"where": "none", "ids": []},
-    }
-
-
-def data_of(body: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(next(m for m in body["messages"] if m["role"] == "user")["content"])
-    return found
-
-
-def model(edit: Edit | None = None, wrap: str = "{}") -> Answer:
-    """An honest model whose reply *edit* changes; *wrap* puts text around it."""
-
-    def answer(handler: Handler, body: dict[str, Any]) -> None:
-        data = data_of(body)
-        reply = honest(data)
-        if edit:
-            edit(reply, data)
-        handler.respond(200, completion(wrap.replace("{}", json.dumps(reply, ensure_ascii=False))))
-
-    return answer
-
-
-def control_of(data: dict[str, Any]) -> str:
-    found: str = next(
-        s["id"] for s in data["sentences"] if "handwritten copies" in s["text"] or "手抄本" in s["text"]
-    )
-    return found
-
-
-def first_claim(reply: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = next(c for c in reply["claims"] if c["sentence_id"] != control_of(data))
-    return found
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[openai.OpenAI]:
-    """One client for all tests: making one reads every certificate of the machine."""
-    with open_client("http://127.0.0.1:9/v1", "sk-test") as opened:
-        yield opened
-
-
-@pytest.fixture
-def judge_at(client: openai.OpenAI) -> Callable[..., LlmJudge]:
-    def make(server: Server | str, *, max_retries: int = 0, timeout: float = 5.0, **options: Any) -> LlmJudge:
-        url = server if isinstance(server, str) else server.base_url
-        own = client.with_options(base_url=url, timeout=timeout, max_retries=max_retries)
-        return LlmJudge(own, "m1", timeout_seconds=timeout, **options)
-
-    return make
 
 
 def assess(
@@ -785,10 +585,199 @@ def test_a_name_that_leads_nowhere_or_where_it_must_not(resolve: Any, reason: st
     assert found.unscored_reason == reason
 
 
-def test_the_client_retries_what_may_pass(judge_at) -> None:
-    with serving(status(500, retry_after_ms="1"), model()) as server:
-        assert judge_at(server, max_retries=1).assess(make_trace()).unscored_reason == ""
+@pytest.mark.parametrize(
+    ("answer", "waits"),
+    [
+        (status(500, retry_after_ms="100"), [0.1]),
+        (status(429, Retry_After="3"), [3.0]),
+        (status(503), [0.5]),
+        (status(429, Retry_After="Fri, 31 Dec 1999 23:59:59 GMT"), [0.5]),
+        (status(429, Retry_After="-5"), [0.5]),
+        (status(429, Retry_After="inf"), [0.5]),
+        (breaks_off, [0.5]),
+    ],
+)
+def test_what_may_pass_is_tried_again_after_a_moment(judge_at, answer: Answer, waits: list[float]) -> None:
+    slept: list[float] = []
+    with serving(answer, model()) as server:
+        judge = judge_at(server, retries=1, sleep=slept.append, jitter=lambda: 0.0)
+        found = judge.assess(make_trace())
         assert len(server.requests) == 2
+    assert (found.unscored_reason, found.flags, slept) == ("", ("retried",), waits)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (status(429, Retry_After="60"), "rate_limited"),  # longer than a trace is worth
+        (status(401), "not_authorised"),
+        (status(404), "not_found"),
+        (raw(b"{}"), "bad_reply"),
+    ],
+)
+def test_what_will_not_pass_is_not_tried_again(judge_at, answer: Answer, reason: str) -> None:
+    with serving(answer) as server:
+        found = judge_at(server, retries=3, sleep=pytest.fail).assess(make_trace())
+        assert (found.unscored_reason, len(server.requests)) == (reason, 1)
+
+
+def test_a_timeout_is_paid_once_and_not_tried_again(judge_at) -> None:
+    with serving(hangs) as server:
+        judge = judge_at(server, timeout=0.2, retries=3, sleep=pytest.fail, prices=PRICES)
+        assert judge.assess(make_trace()).unscored_reason == "timeout"
+        assert len(server.requests) == 1
+
+
+def test_the_second_failure_of_a_try_counts_once_and_back_off_grows(judge_at) -> None:
+    slept: list[float] = []
+    with serving(status(500)) as server:
+        judge = judge_at(server, retries=2, sleep=slept.append, jitter=lambda: 0.5)
+        reasons = [judge.assess(make_trace()).unscored_reason for _ in range(4)]
+        assert reasons == ["server_error"] * 3 + ["endpoint_paused"]
+        assert len(server.requests) == 9
+    assert slept == [0.75, 1.5] * 3
+
+
+# --- requests and tokens of a minute ------------------------------------------------------------------------------
+
+
+class Minute:
+    """A clock that sleeping moves."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def __call__(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+def test_every_request_has_a_place_in_the_minute_retries_and_repairs_too(judge_at) -> None:
+    time = Minute()
+    with serving(status(500), says("garbage"), model()) as server:
+        judge = judge_at(server, retries=1, requests_per_minute=4, clock=time, sleep=time.sleep, jitter=lambda: 0.0)
+        found = judge.assess(make_trace())
+        assert (found.unscored_reason, found.flags) == ("", ("reply_repaired", "retried"))
+        assert len(server.requests) == 3
+        assert judge.assess(make_trace("25 MB is the limit.")).unscored_reason == ""
+        assert (
+            judge.assess(make_trace("The limit is 25 MB.")).unscored_reason == "over_rate"
+        )  # 59.5 s would be too long
+        assert len(server.requests) == 4
+        time.at += 30
+        assert judge.assess(make_trace("The limit is 25 MB.")).unscored_reason == ""
+        assert time.at == 60.0  # it waited for its place
+
+
+def test_tokens_of_a_minute_are_what_the_endpoint_says_was_used(judge_at) -> None:
+    time = Minute()
+    with serving(model()) as server:  # 1,200 tokens a call
+        judge = judge_at(server, tokens_per_minute=7_000, clock=time, sleep=time.sleep)
+        found = [judge.assess(make_trace()).unscored_reason for _ in range(6)]
+        # Each needs room for about 3,100 until it is answered; were that kept, only two would fit.
+        assert found == [""] * 4 + ["over_rate"] * 2
+        assert len(server.requests) == 4
+
+
+def test_an_endpoint_out_of_places_is_not_thought_to_be_down(judge_at) -> None:
+    time = Minute()
+    with serving(model()) as server:
+        judge = judge_at(server, requests_per_minute=1, clock=time, sleep=time.sleep)
+        found = [judge.assess(make_trace()).unscored_reason for _ in range(6)]
+        assert found == ["", *["over_rate"] * 5]
+        time.at += 60
+        assert judge.assess(make_trace()).unscored_reason == ""
+
+
+# --- the same text again ------------------------------------------------------------------------------------------
+
+
+def test_the_same_text_is_not_paid_for_twice(judge_at) -> None:
+    again = replace(make_trace(), trace_id="t2", context=(replace(LIMIT, id="other id"), KEEP))
+    with serving(model()) as server:
+        judge = judge_at(server, prices=PRICES, cache_replies=10)
+        first, second = judge.assess(make_trace()), judge.assess(again)
+        assert len(server.requests) == 1
+    assert (first.cost_usd, first.flags) == (pytest.approx(0.3), ())
+    assert (second.cost_usd, second.input_tokens, second.flags) == (0.0, 0, ("reply_cached",))
+    assert [c.verdict for c in second.claims] == [c.verdict for c in first.claims] == [Verdict.SUPPORTED]
+    assert second.claims[0].evidence[0].document_id == "other id"  # laid over the trace at hand
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        make_trace("Free accounts can upload files up to 30 MB."),
+        make_trace(query="How large?"),
+        make_trace(context=(LIMIT,)),
+        make_trace(context=(KEEP, LIMIT)),
+        make_trace(candidates=(LIMIT, KEEP)),
+        make_trace("Free accounts can upload files up to 25 MB. [1]", citations=(Citation("[1]", "up-1"),)),
+    ],
+)
+def test_any_other_text_is_read(judge_at, other: RagTrace) -> None:
+    with serving(model()) as server:
+        judge = judge_at(server, cache_replies=10)
+        judge.assess(make_trace())
+        assert "reply_cached" not in judge.assess(other).flags
+        assert len(server.requests) == 2
+
+
+def test_a_second_reading_for_its_own_sake_is_made(judge_at) -> None:
+    with serving(model()) as server:
+        judge = judge_at(server, cache_replies=10)
+        judge.assess(make_trace())
+        assert read_again(judge, make_trace()).flags == ()
+        assert len(server.requests) == 2
+
+
+def test_what_may_not_be_believed_is_asked_again(judge_at) -> None:
+    def steered(reply: dict[str, Any], data: dict[str, Any]) -> None:
+        for claim in reply["claims"]:
+            claim |= {"label": "supported", "evidence": [{"chunk_id": "c1", "quote": "25 MB"}]}
+
+    with serving(model(steered), says("garbage"), says("garbage"), model()) as server:
+        judge = judge_at(server, cache_replies=10)
+        reasons = [judge.assess(make_trace()).unscored_reason for _ in range(4)]
+        assert reasons == ["control_supported", "bad_reply", "", ""]
+        assert len(server.requests) == 4
+
+
+def test_a_kept_reply_ends_with_the_day(judge_at) -> None:
+    now = [1_700_000_000.0]
+    with serving(model()) as server:
+        judge = judge_at(server, cache_replies=10, now=lambda: now[0])
+        for _ in range(3):
+            judge.assess(make_trace())
+            now[0] += 43_200
+        assert len(server.requests) == 2
+
+
+# --- several at once ----------------------------------------------------------------------------------------------
+
+
+def test_readings_at_once_keep_the_money_budget(judge_at) -> None:
+    """Eight threads against room for two calls: what is in flight is held back."""
+    traces = [make_trace(f"Free accounts can upload {n} files of up to 25 MB.") for n in range(24)]
+    with serving(model()) as server, ThreadPoolExecutor(8) as pool:
+        judge = judge_at(server, prices=PRICES, max_usd_per_day=2.5)
+        found = list(pool.map(judge.assess, traces))
+        assert 1 <= len(server.requests) <= 8
+    assert sum(a.cost_usd or 0.0 for a in found) <= 2.5
+    assert {a.unscored_reason for a in found} == {"", "over_budget"}
+    assert sum(a.unscored_reason == "" for a in found) == len(server.requests)
+
+
+def test_readings_at_once_read_each_trace_for_itself(judge_at) -> None:
+    traces = [make_trace(f"{n} files of up to 25 MB. And {n} cats." if n % 2 else f"{n} cats.") for n in range(40)]
+    with serving(model()) as server, ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(judge_at(server, cache_replies=100).assess, traces))
+    for n, assessment in enumerate(found):
+        verdicts = [Verdict.SUPPORTED, Verdict.NOT_MENTIONED] if n % 2 else [Verdict.NOT_MENTIONED]
+        assert [c.verdict for c in assessment.claims] == verdicts
+        assert all(str(n) in c.text for c in assessment.claims)
 
 
 def test_an_endpoint_that_is_down_is_left_alone_for_a_while(judge_at) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundwatch_scorer import llm_reply
-from groundwatch_scorer.llm_budget import DailyBudget, Price
+from groundwatch_scorer.llm_budget import DailyBudget, MinuteBudget, Price
+from groundwatch_scorer.llm_cache import LONGEST_SECONDS, Kept, ReplyCache
 from groundwatch_scorer.llm_quotes import find_most, find_quote
 from groundwatch_scorer.llm_request import control_sentence
 from groundwatch_scorer.rubric import VERSION, rubric
@@ -139,13 +142,108 @@ def test_control_sentences_differ_by_nonce() -> None:
 def test_a_day_of_the_budget_ends_at_midnight_utc() -> None:
     budget = DailyBudget(Price(1.0, 10.0), 0.5, now=86_399.0)
     assert budget.spend(86_399.0, 100_000, 30_000) == pytest.approx(0.4)
-    assert budget.refusal(86_399.0, 0, 10_000) == ""
-    assert budget.refusal(86_399.0, 0, 20_000) == "over_budget"
-    assert budget.refusal(86_400.0, 0, 20_000) == ""
+    assert budget.hold(86_399.0, 0, 20_000) == "over_budget"
+    assert budget.hold(86_399.0, 0, 9_000) == ""
+    budget.release(0, 9_000)
+    assert budget.hold(86_400.0, 0, 20_000) == ""
+
+
+def test_calls_in_flight_cannot_pass_the_limit_together() -> None:
+    budget = DailyBudget(Price(0.0, 10.0), 1.0, now=0)
+    assert [budget.hold(0, 0, 40_000) for _ in range(4)] == ["", "", "over_budget", "over_budget"]
+    budget.release(0, 40_000)
+    assert budget.hold(0, 0, 40_000) == ""
 
 
 def test_no_limit_needs_no_price() -> None:
     budget = DailyBudget(None, None, now=0)
-    assert budget.refusal(0, 10**9, 10**9) == ""
+    assert budget.hold(0, 10**9, 10**9) == ""
     assert budget.spend(0, 10**9, 10**9) is None
-    assert DailyBudget(None, 1.0, now=0).refusal(0, 1, 1) == "unknown_price"
+    assert DailyBudget(None, 1.0, now=0).hold(0, 1, 1) == "unknown_price"
+
+
+class Time:
+    """A clock that sleeping moves."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+@pytest.mark.parametrize(("requests", "tokens"), [(7, 0), (0, 5_000), (7, 5_000), (1_000_000, 5_000)])
+def test_no_minute_has_more_requests_or_tokens_than_it_may(requests: int, tokens: int) -> None:
+    time, rng = Time(), random.Random(4)
+    budget = MinuteBudget(requests, tokens, clock=time, sleep=time.sleep)
+    sent: list[tuple[float, int]] = []
+    refused = 0
+    while len(sent) < 200:
+        size = rng.randrange(10, 2_500)
+        if budget.wait(size) is None:
+            refused += 1
+        else:
+            sent.append((time.at, size))
+        time.at += rng.choice([0.0, 0.0, 3.0, 11.0])
+    for start, _size in sent:
+        minute = [size for at, size in sent if start <= at < start + 60.0]
+        assert not requests or len(minute) <= requests
+        assert not tokens or sum(minute) <= tokens
+    assert refused  # it does bind, and does not wait for longer than half a minute
+
+
+def test_a_request_waits_for_its_place_and_no_longer_than_half_a_minute() -> None:
+    time = Time()
+    budget = MinuteBudget(2, 0, clock=time, sleep=time.sleep)
+    assert budget.wait(1) is not None
+    time.at += 35
+    assert budget.wait(1) is not None
+    assert time.at == 1035.0
+    assert budget.wait(1) is not None  # waits for the first to be a minute old
+    assert time.at == 1060.0
+    assert budget.wait(1) is None  # 35 s more
+    assert time.at == 1060.0
+
+
+def test_a_request_that_never_fits_is_refused_at_once() -> None:
+    time = Time()
+    assert MinuteBudget(0, 100, clock=time, sleep=time.sleep).wait(101) is None
+    assert time.at == 1000.0
+
+
+def test_what_a_call_has_really_used_replaces_the_estimate() -> None:
+    time = Time()
+    budget = MinuteBudget(0, 1_000, clock=time, sleep=time.sleep)
+    place = budget.wait(900)
+    assert place is not None
+    place.tokens = 100
+    assert budget.wait(900) is not None
+    assert time.at == 1000.0
+
+
+def test_threads_keep_the_minute_together() -> None:
+    time = Time()
+    budget = MinuteBudget(50, 0, clock=time, sleep=lambda _seconds: None)
+    with ThreadPoolExecutor(8) as pool:
+        places = [place for place in pool.map(budget.wait, [1] * 200) if place]
+    assert len(places) == 50
+
+
+def test_the_least_recently_used_reply_goes_first_and_none_lives_longer_than_a_day() -> None:
+    cache = ReplyCache(2)
+    cache.put("a", "1", {"x": 1}, 0.0)
+    cache.put("b", "2", {"x": 2}, 10.0)
+    assert cache.get("a", 20.0) == Kept("1", {"x": 1})
+    cache.put("c", "3", {"x": 3}, 20.0)
+    assert cache.get("b", 20.0) is None
+    assert cache.get("a", LONGEST_SECONDS) is None
+    assert cache.get("c", LONGEST_SECONDS) == Kept("3", {"x": 3})
+
+
+def test_a_reply_too_long_is_not_kept() -> None:
+    cache = ReplyCache(2)
+    cache.put("a", "1", {"x": "y" * 70_000}, 0.0)
+    assert cache.get("a", 0.0) is None

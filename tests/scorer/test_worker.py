@@ -87,6 +87,7 @@ def worker(
     registry: CollectorRegistry | None = None,
     batch: int = 16,
     to_judgements: Callable[[RagTrace, Assessment, float], list[Judgement]] = judgements,
+    concurrency: int = 1,
 ) -> ScorerWorker:
     return ScorerWorker(
         engine,
@@ -97,6 +98,7 @@ def worker(
         batch=batch,
         lease_seconds=60,
         to_judgements=to_judgements,
+        concurrency=concurrency,
     )
 
 
@@ -255,3 +257,58 @@ def test_a_database_that_is_away_is_waited_for(empty_engine: Engine) -> None:
 def test_a_scorer_without_judges_is_refused(engine: Engine) -> None:
     with pytest.raises(ValueError, match="at least one judge"):
         worker(engine, [])
+
+
+class Crowd(WordJudge):
+    """Knows how many of its readings are at work at once; each waits until *together* are, or a moment."""
+
+    def __init__(self, together: int) -> None:
+        super().__init__()
+        self.together = together
+        self.lock = threading.Condition()
+        self.now = self.most = 0
+
+    def assess(self, trace: RagTrace) -> Assessment:
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            self.lock.notify_all()
+            self.lock.wait_for(lambda: self.most >= self.together, timeout=5)
+            found = super().assess(trace)
+            self.now -= 1
+        return found
+
+
+def test_so_many_traces_are_read_at_once_and_no_more(engine: Engine) -> None:
+    put(engine, *["good", "bad"] * 6)
+    judge = Crowd(3)
+    assert worker(engine, [judge], concurrency=3).step() == 12
+    assert judge.most == 3
+    assert tally(engine, "word-1") == (24.0, 12, 6, 0.0)
+    assert sorted(judge.seen) == sorted(f"t{i}" for i in range(12))
+
+
+def test_what_has_begun_when_a_stop_comes_is_finished_and_the_rest_given_back(engine: Engine) -> None:
+    put(engine, *["good"] * 10)
+    stop = threading.Event()
+
+    class Stopping(Crowd):
+        def assess(self, trace: RagTrace) -> Assessment:
+            found = super().assess(trace)
+            stop.set()
+            return found
+
+    judge = Stopping(2)
+    worker(engine, [judge], concurrency=2).run(stop)
+    assert len(judge.seen) == tally(engine, "word-1")[1] == 2
+    assert queue.depth(engine) == queue.Depth(8, 0, T0 + 2)
+
+
+def test_readers_end_with_the_step(engine: Engine) -> None:
+    put(engine, *["good"] * 4)
+    worker(engine, [RaisingJudge(), WordJudge()], concurrency=4).step()
+    names = [thread for thread in threading.enumerate() if thread.name.startswith("groundwatch-reader")]
+    for thread in names:
+        thread.join(5)
+    assert not [thread for thread in names if thread.is_alive()]
+    assert tally(engine, "word-1") == (8.0, 4, 0, 0.0)
