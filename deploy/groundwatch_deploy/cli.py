@@ -86,6 +86,8 @@ def _parser() -> argparse.ArgumentParser:
         _doctor,
         _rules,
         _key,
+        _user,
+        _audit,
         _calibrate,
         _redact,
         _export,
@@ -206,6 +208,49 @@ def _key(commands: Any) -> None:
     command.add_argument("name", metavar="NAME", help="the project whose traces are sent with it")
 
 
+def _user(commands: Any) -> None:
+    text = "who may log in to the console, and as what"
+    group = commands.add_parser("user", help=text, description=text)
+    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
+    by_hand = "read the password from the standard input instead of making a random one"
+    for name, text in (
+        ("add", "make a user; the password is shown once"),
+        ("change", "give other roles; the user's sessions end"),
+        ("password", "give another password, shown once; the user's sessions end"),
+        ("remove", "remove a user; records keep the identifier"),
+    ):
+        command = _command(actions, name, f"user_command.{name}", text)
+        command.add_argument("name", metavar="NAME")
+        _with_server_options(command)
+        if name in ("add", "password"):
+            command.add_argument("--password-stdin", action="store_true", help=by_hand)
+        if name in ("add", "change"):
+            roles = "viewer, reviewer, exporter or admin; may be repeated"
+            command.add_argument("--role", action="append", default=[], metavar="ROLE", help=roles)
+            how = argparse.BooleanOptionalAction if name == "change" else "store_true"
+            grant = "may read the hold-out set whatever the role"
+            command.add_argument("--holdout", action=how, help=grant)
+        if name == "remove":
+            command.add_argument("--last", action="store_true", help="even the last admin")
+    _with_server_options(_command(actions, "list", "user_command.listed", "print the users"))
+
+
+def _audit(commands: Any) -> None:
+    text = "the audit trail: who read raw text, decided, exported, erased"
+    group = commands.add_parser("audit", help=text, description=text)
+    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
+    text = "check the chain and name the first broken link; exit 1 when there is one"
+    verify = _command(actions, "verify", "audit_command.verify", text)
+    _with_server_options(verify)
+    noted = "number and digest that an earlier verify printed: is that entry still there?"
+    verify.add_argument("--noted", default="", metavar="NUMBER:DIGEST", help=noted)
+    listed = _command(actions, "list", "audit_command.listed", "print entries, the newest last")
+    _with_server_options(listed)
+    listed.add_argument("--about", default="", metavar="ID", help="of a trace, candidate or user")
+    listed.add_argument("--action", action="append", default=[], metavar="NAME", help="only these; may be repeated")
+    listed.add_argument("--limit", type=_at_least_one, default=100, metavar="N", help="at most (default 100)")
+
+
 def _calibrate(commands: Any) -> None:
     command = _command(commands, "calibrate", "calibrate.command", "measure a judge against labelled data")
     command.add_argument("--data", type=Path, required=True, metavar="FILE", help="labelled cases, *.jsonl[.gz]")
@@ -276,6 +321,8 @@ def _gate(commands: Any) -> None:
     command.add_argument(
         "--report", type=Path, action="append", default=[], metavar="FILE", help="*.md or *.html, repeatable"
     )
+    worst = "items that got worst to print (default 10); --json and --report have them all"
+    command.add_argument("--worst", type=_at_least_one, default=10, metavar="N", help=worst)
     command.add_argument("--app-version", default="", metavar="NAME", help="kept with the saved run")
     command.add_argument(
         "--corpus", type=Path, metavar="FILE", help="documents as JSON lines: is the evidence there?"

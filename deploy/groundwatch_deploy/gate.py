@@ -48,10 +48,10 @@ def _gate(arguments: argparse.Namespace) -> int:
     )
     if arguments.save_baseline:
         baseline.save(arguments.save_baseline, run)
-    text = report.markdown(found, run, before)
+    text = report.markdown(found)
     for path in arguments.report:
         path.write_text(report.page(text) if path.suffix == ".html" else text, encoding="utf-8")
-    emit(asdict(found), arguments.json, lambda: text)
+    emit(asdict(found), arguments.json, lambda: report.markdown(found, most_items=arguments.worst))
     return _EXIT[found.decision]
 
 

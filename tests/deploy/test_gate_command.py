@@ -119,6 +119,29 @@ def test_reports_are_written_and_quote_no_question(the_set, baseline, tmp_path, 
     assert pages[1].read_text().startswith("<!doctype html>")
 
 
+def test_an_item_that_was_edited_is_no_pair_and_is_named(the_set, tmp_path, monkeypatch, capsys):
+    """A key point more is a stricter ruler, not a worse application."""
+    documents = [json.loads(line) for line in the_set.read_text().splitlines()[:14]]
+    paths = [tmp_path / name for name in ("old.jsonl", "new.jsonl")]
+    paths[0].write_text("".join(json.dumps(document) + "\n" for document in documents[:-1]))
+    monkeypatch.setenv("GROUNDWATCH_DEMO_SEED", "1")
+    saved = tmp_path / "baseline.json"
+    assert main(["gate", "--set", str(paths[0]), "--python", DEMO, "--save-baseline", str(saved)]) == 0
+    documents[3]["expectation"]["key_points"] = [{"id": "k9", "text": "Nobody ever says this.", "required": True}]
+    documents[4]["family"]["support"] = 7  # says nothing about what is right
+    paths[1].write_text("".join(json.dumps(document) + "\n" for document in documents[1:]))
+    monkeypatch.setenv("GROUNDWATCH_DEMO_INCIDENT", "invented-numbers")
+    capsys.readouterr()
+    code = main(["gate", "--set", str(paths[1]), "--python", DEMO, "--baseline", str(saved), "--worst", "2"])
+    said, trouble = capsys.readouterr()
+    assert code in (0, 1), trouble
+    names = [document["candidate_id"] for document in documents]
+    assert f"1 changed ({names[3]}), 1 added ({names[13]}), 1 gone ({names[0]})" in said
+    assert "Compared are the 11 that are the same." in said
+    assert said.count("| rc_") == 2
+    assert "more items are in `--json`" in said
+
+
 @pytest.mark.parametrize(
     ("line", "named"),
     [("{", "set.jsonl:1: not JSON"), ("{}", "departs from the candidate format"), ("", "no item")],

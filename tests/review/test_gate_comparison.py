@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from scipy import stats
 
 from groundwatch_review.gate import baseline, report
-from groundwatch_review.gate.comparison import bootstrap, compare, drop_p_value, holm
-from groundwatch_review.gate.makeup import smallest_difference
+from groundwatch_review.gate.comparison import SetChange, bootstrap, compare, drop_p_value, holm, set_change
+from groundwatch_review.gate.makeup import Makeup, smallest_difference
 from groundwatch_review.gate.running import ItemResult, Try
+from groundwatch_review.gate.verdict import decide
 
 SCORES = ("evidence_recall_at_k", "context_recall", "faithfulness", "answer_correctness", "refusal_correctness")
 
@@ -122,8 +124,24 @@ def test_a_file_that_is_no_run_is_refused(tmp_path, text):
 def test_an_id_with_line_breaks_stays_in_its_cell():
     results = (ItemResult("i\n\n# Passed", "f", (Try("ok", 1.0),), {"faithfulness": 1.0}),)
     before = (ItemResult("i\n\n# Passed", "f", (Try("ok", 1.0),), {"faithfulness": 0.0}),)
-    shown = report._items(baseline.Run(before, 5, "local-v1"), baseline.Run(results, 5, "local-v1"))
-    assert "\n# Passed" not in "\n\n".join(shown)
+    makeup = Makeup(1, 1, {}, {}, {}, {}, {}, 0, 0, 0.5)
+    found = decide(baseline.Run(results, 5, "local-v1"), makeup, baseline.Run(before, 5, "local-v1"))
+    said = report.markdown(found)
+    assert "| i # Passed | faithfulness 0.000 to 1.000 |" in said
+    assert "\n# Passed" not in said[2:]
+
+
+def test_a_baseline_without_digests_is_compared_and_says_what_it_cannot_see(tmp_path):
+    """As written by the version before; and one with digests keeps them through the file."""
+    after = ItemResult("i", "f", (Try("ok", 1.0),), {"faithfulness": 1.0}, digest="a")
+    old = ItemResult("i", "f", (Try("ok", 1.0),), {"faithfulness": 1.0})
+    assert set_change([old], [after]).unknown
+    assert set_change([old], [after]).same == 1
+    baseline.save(tmp_path / "b.json", baseline.Run((after,), 5, "local-v1"))
+    assert set_change(baseline.load(tmp_path / "b.json").results, [after]) == SetChange(same=1)
+    edited = replace(after, digest="b")
+    with pytest.raises(baseline.BadBaseline, match="changed since"):
+        baseline.check_comparable(baseline.load(tmp_path / "b.json"), baseline.Run((edited,), 5, "local-v1"))
 
 
 @pytest.mark.parametrize(

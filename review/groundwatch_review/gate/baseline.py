@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from groundwatch_review.gate.comparison import pairs
 from groundwatch_review.gate.running import ItemResult, Try
 
 FORMAT: Final = "urn:groundwatch:gate-run:1"
@@ -58,7 +59,7 @@ def _result(raw: Mapping[str, Any]) -> ItemResult:
     if not tries:
         raise ValueError(f"item {raw['item_id']} has no try")
     scores = {name: _score(value, name) for name, value in raw["scores"].items()}
-    return ItemResult(raw["item_id"], raw["family"], tries, scores)
+    return ItemResult(raw["item_id"], raw["family"], tries, scores, digest=str(raw.get("digest", "")))
 
 
 def _score(value: object, name: str) -> float | None:
@@ -75,5 +76,5 @@ def check_comparable(before: Run, after: Run) -> None:
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
             raise BadBaseline(f"the baseline was measured with {name} {old}, this run with {new}; measure it again")
-    if not {r.item_id for r in before.results} & {r.item_id for r in after.results}:
-        raise BadBaseline("the baseline and this set have no item in common")
+    if not pairs(before.results, after.results):
+        raise BadBaseline("the baseline and this set have no item in common, or each of them was changed since")

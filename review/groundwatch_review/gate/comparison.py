@@ -63,9 +63,65 @@ def compare(before: Sequence[ItemResult], after: Sequence[ItemResult], alpha: fl
 
 
 def pairs(before: Sequence[ItemResult], after: Sequence[ItemResult]) -> list[tuple[ItemResult, ItemResult]]:
-    """(before, after) of each item that is in both runs, in the order of the later one."""
+    """(before, after) of each item that both runs asked, in the order of the later one.
+
+    An item whose question or expectation was changed in between is no pair: the ruler moved, not the application.
+    """
     known = {result.item_id: result for result in before}
-    return [(known[result.item_id], result) for result in after if result.item_id in known]
+    asked_twice = [(known[result.item_id], result) for result in after if result.item_id in known]
+    return [(old, new) for old, new in asked_twice if not _changed(old, new)]
+
+
+def _changed(old: ItemResult, new: ItemResult) -> bool:
+    return "" != old.digest != new.digest
+
+
+@dataclass(frozen=True, slots=True)
+class SetChange:
+    """How the set differs from the one of the baseline. What is not ``same`` is left out of the comparison."""
+
+    same: int
+    changed: tuple[str, ...] = ()  # ids: question or expectation are others
+    added: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    unknown: bool = False  # the baseline holds no digests: a change of an item cannot be seen
+
+
+def set_change(before: Sequence[ItemResult], after: Sequence[ItemResult]) -> SetChange:
+    """Compare the items themselves, by id and digest."""
+    old, new = ({result.item_id: result for result in results} for results in (before, after))
+    return SetChange(
+        same=len(pairs(before, after)),
+        changed=tuple(name for name, result in new.items() if name in old and _changed(old[name], result)),
+        added=tuple(name for name in new if name not in old),
+        gone=tuple(name for name in old if name not in new),
+        unknown=any(not result.digest for result in before),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChange:
+    """One score of one item that came out differently; None: not applicable."""
+
+    item_id: str
+    score: str
+    before: float | None
+    after: float | None
+
+    @property
+    def rise(self) -> float | None:
+        return None if self.before is None or self.after is None else self.after - self.before
+
+
+def item_changes(before: Sequence[ItemResult], after: Sequence[ItemResult]) -> list[ItemChange]:
+    """Everything that moved, the largest drops first; what became applicable or ceased to be stands at the end."""
+    found = [
+        ItemChange(now.item_id, name, was.scores.get(name), now.scores.get(name))
+        for was, now in pairs(before, after)
+        for name in LAYER_OF
+        if was.scores.get(name) != now.scores.get(name)
+    ]
+    return sorted(found, key=lambda change: 2.0 if change.rise is None else change.rise)
 
 
 _Values = Sequence[tuple[str, float, float]]  # (family, before, after)

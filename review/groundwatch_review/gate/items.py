@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,6 +54,22 @@ class Item:
     @property
     def evidence(self) -> tuple[Anchor, ...]:
         return tuple(anchor for anchor in self.anchors if anchor.role == "SUPPORTS")
+
+    @property
+    def digest(self) -> str:
+        """Of what is asked and what is expected: two runs can be compared on this item where it is the same."""
+        ruler = (
+            self.question,
+            self.history,
+            self.answerability,
+            self.behaviour,
+            tuple(map(astuple, self.anchors)),
+            self.key_points,
+            self.forbidden,
+            self.reference,
+            self.distractors,
+        )
+        return hashlib.sha256(json.dumps(ruler, ensure_ascii=False).encode()).hexdigest()[:16]
 
 
 def read_set(path: Path) -> list[Item]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
-from groundwatch_review.gate.baseline import Run
-from groundwatch_review.gate.comparison import Change, pairs
-from groundwatch_review.gate.scores import LAYER_OF
+from groundwatch_review.gate.comparison import Change, ItemChange
 from groundwatch_review.gate.verdict import Verdict
 
 _HEADLINE: Mapping[str, str] = {
@@ -16,16 +14,17 @@ _HEADLINE: Mapping[str, str] = {
     "measured": "Measured",
     "not_measured": "Not measured",
 }
-_MOST_ITEMS = 200  # lines of the list of items that changed
+_MOST_ITEMS = 2_000  # of the list of items that changed
+_NAMED = 5  # ids of items that a sentence names
 Row = Sequence[str]
 
 
-def markdown(verdict: Verdict, run: Run, before: Run | None = None) -> str:
-    """The whole report. Items are named by id only: questions and answers stay in the set."""
+def markdown(verdict: Verdict, *, most_items: int = _MOST_ITEMS) -> str:
+    """The report, with the *most_items* worst items that moved. They are named by id only: questions and answers stay
+    in the set."""
     parts = [f"# {_HEADLINE[verdict.decision]}", f"{verdict.reason.capitalize()}.", *_scores(verdict)]
-    parts += _executions(verdict) + _set(verdict) + _noise(verdict) + _anchors(verdict)
-    if before is not None:
-        parts += _items(before, run)
+    parts += _set_change(verdict) + _executions(verdict) + _set(verdict) + _noise(verdict) + _anchors(verdict)
+    parts += _items(verdict, most_items)
     return "\n\n".join(parts) + "\n"
 
 
@@ -113,17 +112,45 @@ def _anchors(verdict: Verdict) -> list[str]:
     return ["## Evidence that the corpus no longer holds", _table(("item", "anchor"), rows)]
 
 
-def _items(before: Run, run: Run) -> list[str]:
-    rows: list[Row] = [
-        (now.item_id, name, _number(was.scores.get(name)), _number(now.scores.get(name)))
-        for was, now in pairs(before.results, run.results)
-        for name in LAYER_OF
-        if was.scores.get(name) != now.scores.get(name)
+def _set_change(verdict: Verdict) -> list[str]:
+    change = verdict.set_change
+    if change is None:
+        return []
+    if change.unknown:
+        return [
+            "The baseline tells nothing of its items: whether one was changed since cannot be seen. Save it again."
+        ]
+    kinds = (("changed", change.changed), ("added", change.added), ("gone", change.gone))
+    moved = [f"{len(ids)} {name} ({_some(ids)})" for name, ids in kinds if ids]
+    if not moved:
+        return []
+    return [
+        f"**The set is not the baseline's:** {', '.join(moved)}. Compared are the {change.same} that are the same."
     ]
-    if not rows:
+
+
+def _some(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return ", ".join(map(_one_line, ids[:_NAMED])) + more
+
+
+def _items(verdict: Verdict, most: int) -> list[str]:
+    if verdict.set_change is None:
+        return []
+    if not verdict.items:
         return ["## Items", "No item changed."]
-    rest = [f"{len(rows) - _MOST_ITEMS} more lines are left out."] if len(rows) > _MOST_ITEMS else []
-    return ["## Items that changed", _table(("item", "score", "before", "now"), rows[:_MOST_ITEMS]), *rest]
+    by_item: dict[str, list[ItemChange]] = {}
+    for change in verdict.items:
+        by_item.setdefault(change.item_id, []).append(change)
+    worst = sorted(by_item.items(), key=lambda entry: sum(min(0.0, change.rise or 0.0) for change in entry[1]))
+    rows = [(item_id, "; ".join(map(_moved, changes))) for item_id, changes in worst[:most]]
+    left = len(by_item) - len(rows)
+    rest = [f"{left} more items are in `--json`, and in `--report FILE` up to {_MOST_ITEMS}."] if left else []
+    return ["## Items that changed, the worst first", _table(("item", "what"), rows), *rest]
+
+
+def _moved(change: ItemChange) -> str:
+    return f"{change.score} {_number(change.before)} to {_number(change.after)}"
 
 
 def _number(value: float | None) -> str:

@@ -44,6 +44,7 @@ class ItemResult:
     tries: tuple[Try, ...]
     scores: Mapping[str, float | None] = field(default_factory=dict)
     answer: str = ""
+    digest: str = ""  # of the item; "" in a baseline of a version that wrote none
 
     @property
     def executed(self) -> bool:
@@ -86,8 +87,8 @@ def run(
     def one(item: Item) -> ItemResult:
         tries, reply = asker.ask(request(item))
         if reply is None:
-            return ItemResult(item.id, item.family, tries)
-        return ItemResult(item.id, item.family, tries, scorer.score(item, reply), reply.answer)
+            return ItemResult(item.id, item.family, tries, digest=item.digest)
+        return ItemResult(item.id, item.family, tries, scorer.score(item, reply), reply.answer, item.digest)
 
     return in_parallel(one, items, asker.policy.parallel, told)
 

@@ -10,7 +10,14 @@ from typing import Literal
 
 from groundwatch_review.gate.anchors import BrokenAnchor
 from groundwatch_review.gate.baseline import Run
-from groundwatch_review.gate.comparison import Change, compare
+from groundwatch_review.gate.comparison import (
+    Change,
+    ItemChange,
+    SetChange,
+    compare,
+    item_changes,
+    set_change,
+)
 from groundwatch_review.gate.makeup import Makeup
 from groundwatch_review.gate.noise import NoisePoint
 from groundwatch_review.gate.running import ItemResult
@@ -53,6 +60,8 @@ class Verdict:
     changes: tuple[Change, ...] = ()
     broken_anchors: tuple[BrokenAnchor, ...] = ()
     noise: tuple[NoisePoint, ...] = ()
+    set_change: SetChange | None = None  # None: no baseline
+    items: tuple[ItemChange, ...] = ()  # every score of an item that moved, the largest drops first
 
 
 def decide(
@@ -75,7 +84,16 @@ def decide(
     gone = _gone(before.results, changes) if before else []
     decision, reason = _decision(changes, executions, most_failed, gone, compared=before is not None)
     return Verdict(
-        decision, reason, _summaries(run.results), executions, makeup, changes, tuple(broken_anchors), tuple(noise)
+        decision,
+        reason,
+        _summaries(run.results),
+        executions,
+        makeup,
+        changes,
+        tuple(broken_anchors),
+        tuple(noise),
+        set_change(before.results, run.results) if before else None,
+        tuple(item_changes(before.results, run.results)) if before else (),
     )
 
 
