@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine
 
 from groundwatch_collector import decision_store, feedback_votes
 from groundwatch_collector.feedback_bursts import Bursts
-from groundwatch_collector.feedback_cap import LateCap
+from groundwatch_collector.feedback_cap import ComplaintCap
 from groundwatch_collector.feedback_policy import FeedbackPolicy
 from groundwatch_collector.feedback_votes import Vote
 from groundwatch_collector.ragtrace import Feedback
@@ -21,7 +21,7 @@ class FeedbackDesk:
     def __init__(self, engine: Engine, policy: FeedbackPolicy) -> None:
         self._engine = engine
         self._policy = policy
-        self._cap = LateCap(engine, policy)
+        self._cap = ComplaintCap(engine, policy)
         self._bursts: Bursts | None = None  # read from the database when it is first needed
 
     @property
@@ -51,7 +51,8 @@ class FeedbackDesk:
 
     def late_chance(self, base: float, now: float) -> tuple[float, str]:
         """The chance of a complaint after the decision, at most *base*, and the name of its epoch."""
-        return self._cap.chance(base, now)
+        most, epoch = self._cap.chance(now)
+        return min(base, most), f"late-{epoch}"
 
 
 def apps(connection: Connection, trace_ids: Sequence[str]) -> Mapping[str, str]:

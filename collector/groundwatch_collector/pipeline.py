@@ -22,6 +22,7 @@ from groundwatch_collector import feedback_votes, otlp, refused, sampling, settl
 from groundwatch_collector.assembly import Assembler, Pending
 from groundwatch_collector.decision import DecideConfig, Decider, Decision
 from groundwatch_collector.decision_store import DeadLetter, DecidedRow
+from groundwatch_collector.feedback_cap import COMPLAINT
 from groundwatch_collector.feedback_desk import FeedbackDesk
 from groundwatch_collector.feedback_policy import FeedbackPolicy
 from groundwatch_collector.feedback_votes import Vote
@@ -45,7 +46,6 @@ UNKNOWN_APP = "unknown"  # of feedback for a trace that was never seen
 _REMEMBERED = 20_000  # decided trace ids in memory, 300 bytes each; the ledger knows the rest
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 _LATE = "late_feedback"
-COMPLAINT = "feedback_neg"  # the stratum of traces that somebody complained about
 
 
 @dataclass(slots=True)
@@ -134,9 +134,10 @@ class Pipeline:
         self._now = now
         self._limits = limits or Limits()  # the receiver's own: what it took must be readable here
         self._noticer = config.noticer(self._place.name)
-        self._rates = rates_of(config.planned(), config.rate_table(), engine, judged)
+        feedback = feedback or FeedbackPolicy()
+        self._rates = rates_of(config.planned(), config.rate_table(), engine, judged, feedback)
         self._decider = Decider(config, salt, self._noticer, self._rates)
-        self._feedback = FeedbackDesk(engine, feedback or FeedbackPolicy())
+        self._feedback = FeedbackDesk(engine, feedback)
         self._assembler = Assembler(config.assembly())
         self._decided: OrderedDict[str, int] = OrderedDict()  # trace id -> last position; a cache of the ledger
         self._batch: _Batch | None = None

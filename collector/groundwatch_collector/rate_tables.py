@@ -14,12 +14,15 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 import orjson
-from sqlalchemy import Connection, Engine, delete, func, select
+from sqlalchemy import Connection, Engine, func, select
 
-from groundwatch_collector import rates, tables
+from groundwatch_collector import rate_table_store, rates, tables
+from groundwatch_collector.capped_rates import UNPLANNED, CappedRates
+from groundwatch_collector.feedback_cap import ComplaintCap
+from groundwatch_collector.feedback_policy import FeedbackPolicy
 from groundwatch_collector.sampling import RateTable
 from groundwatch_collector.shedding import shed_between
-from groundwatch_collector.storage import insert_ignore, reader
+from groundwatch_collector.storage import reader
 from groundwatch_collector.tables import rate_tables
 
 logger = logging.getLogger(__name__)
@@ -27,7 +30,6 @@ logger = logging.getLogger(__name__)
 _KEPT = 512  # tables in memory; older ones are read again
 _HISTORY = rates.DAY + rates.RECENT
 LOOK_BACK = 28 * rates.DAY  # of verdicts
-KEPT_SECONDS = 30 * rates.DAY  # of tables, for traces that come late; the ledger has the chance of each trace itself
 
 
 class JudgedSource(Protocol):
@@ -74,7 +76,7 @@ class Rates(Protocol):
 
 
 class FixedRates:
-    """One table for ever."""
+    """One table for ever, whatever is complained of."""
 
     def __init__(self, table: RateTable) -> None:
         self.current: RateTable | None = table
@@ -125,9 +127,17 @@ class PlanConfig:
         return f"e{start}{self.kind}"
 
 
-def rates_of(plan: PlanConfig | None, fixed: RateTable, engine: Engine, judged: JudgedSource | None) -> Rates:
-    """Planned rates where there is a budget, else the *fixed* ones."""
-    return RatePlanner(engine, plan, judged or NothingJudged()) if plan is not None else FixedRates(fixed)
+def rates_of(
+    plan: PlanConfig | None,
+    fixed: RateTable,
+    engine: Engine,
+    judged: JudgedSource | None,
+    feedback: FeedbackPolicy,
+) -> Rates:
+    """Planned rates where there is a budget, else the *fixed* ones, with a cap on complaints."""
+    if plan is not None:
+        return RatePlanner(engine, plan, judged or NothingJudged())
+    return CappedRates(engine, fixed, ComplaintCap(engine, feedback))
 
 
 class RatePlanner:
@@ -150,9 +160,9 @@ class RatePlanner:
         start = self._config.epoch_start(now)
         if start == self._start:
             return None
-        row = self._row(start) or self._write(start, now)
+        row = rate_table_store.row(self._engine, self._config.epoch_id(start)) or self._write(start, now)
         sampled = self._sampled_today(now)
-        self.current, self.why = _table(row), orjson.loads(row["why"])
+        self.current, self.why = rate_table_store.table_of(row), orjson.loads(row["why"])
         self._start = start
         return InForce(start, float(self.why["budget_per_day"]), float(self.why["left"]), sampled)
 
@@ -185,12 +195,7 @@ class RatePlanner:
         first = usable.order_by(table.start)
         with reader(self._engine).connect() as connection:
             row = connection.execute(older).mappings().first() or connection.execute(first).mappings().first()
-        return _table(row) if row is not None else None
-
-    def _row(self, start: int) -> Mapping[Any, Any] | None:
-        query = select(rate_tables).where(rate_tables.c.epoch == self._config.epoch_id(start))
-        with reader(self._engine).connect() as connection:
-            return connection.execute(query).mappings().first()
+        return rate_table_store.table_of(row) if row is not None else None
 
     def _write(self, start: int, now: float) -> Mapping[Any, Any]:
         """Plan from committed data, write, and return what is written: perhaps another replica's row."""
@@ -202,17 +207,11 @@ class RatePlanner:
             "epoch_seconds": self._config.epoch_seconds,
             "salt_version": self._config.salt_version,
             "cuts_version": self._config.cuts_version,
-            "rates": orjson.dumps(dict(made.rates)).decode(),
-            "why": orjson.dumps(dict(made.why)).decode(),
+            "rates": made.rates,
+            "why": made.why,
             "planned_at": now,
         }
-        with self._engine.begin() as connection:
-            insert_ignore(connection, rate_tables, [values])
-            connection.execute(delete(rate_tables).where(rate_tables.c.start < start - KEPT_SECONDS))
-        row = self._row(start)
-        if row is None:
-            raise RuntimeError(f"rate table {values['epoch']} was written and cannot be read")
-        return row
+        return rate_table_store.write(self._engine, values)
 
     def _known(self, start: int) -> rates.Known:
         until = start - self._config.epoch_seconds
@@ -248,18 +247,14 @@ class RatePlanner:
         """What the table before this one will have chosen up to *start*: too young to be counted."""
         if since >= start:
             return 0.0
-        query = select(rate_tables.c.why).where(rate_tables.c.start < start).order_by(rate_tables.c.start.desc())
+        planned = rate_tables.c.start < start, rate_tables.c.cuts_version != UNPLANNED
+        query = select(rate_tables.c.why).where(*planned).order_by(rate_tables.c.start.desc())
         why = connection.scalar(query.limit(1))
         if why is None:
             return 0.0
         last = orjson.loads(why)
         traces = rates.forecast(traffic, since, start, self._config.expected_per_day)
         return float(last["chosen_share"]) * traces
-
-
-def _table(row: Mapping[Any, Any]) -> RateTable:
-    rates = orjson.loads(row["rates"])
-    return RateTable(row["epoch"], rates, row["salt_version"], tuple(rates))  # also of the user's own strata
 
 
 def _traffic(connection: Connection, until: int, epoch_seconds: int) -> dict[int, dict[str, float]]:

@@ -324,7 +324,8 @@ class Monitor:
     def _planned_chances(self) -> Callable[[], Mapping[str, float]]:
         """Stratum to chance, in force now. A process that decides nothing reads the planned table, or plans it."""
         decide = self.settings.decide
-        rates = rates_of(decide.planned(), decide.rate_table(), self.engine, self._judged_history())
+        judged, feedback = self._judged_history(), self.settings.feedback
+        rates = rates_of(decide.planned(), decide.rate_table(), self.engine, judged, feedback)
 
         def chances() -> Mapping[str, float]:
             rates.prepare(self.now())

@@ -10,11 +10,13 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from groundwatch_collector import settling, tables
+from groundwatch_collector.capped_rates import UNPLANNED
 from groundwatch_collector.decision import DEFAULT_RATES
 from groundwatch_collector.feedback_bursts import Bursts, Complaint
-from groundwatch_collector.feedback_cap import EPOCH_SECONDS, FREE, LEAST, Caused, LateCap, late_chance
+from groundwatch_collector.feedback_cap import EPOCH_SECONDS, FREE, LEAST, Caused, ComplaintCap, largest_chance
 from groundwatch_collector.feedback_policy import DAY, HOUR, MINUTE, FeedbackPolicy
 from groundwatch_collector.settling_tables import late_offers, settling_tally
+from groundwatch_collector.tables import rate_tables
 
 TRACE = f"{1:032x}"
 SELDOM = {**dict.fromkeys(DEFAULT_RATES, 1e-9), "feedback_neg": 1.0}
@@ -229,28 +231,29 @@ def test_a_quarantined_complaint_moves_no_stratum_before_or_after_the_decision(w
     assert world.rows(late_offers) == []
 
 
-# The share of late complaints.
+# The share of complaints.
 
 
-def test_few_late_complaints_are_never_cut():
-    assert late_chance(0.8, 0.2, Caused(complaints=1000, others=0, late=FREE)) == 0.8
+def test_few_complaints_are_never_cut():
+    assert largest_chance(0.2, Caused(complaints=1000, others=0, asked=FREE, asked_lately=500)) == 1.0
+    assert largest_chance(0.2, Caused(complaints=0, others=0, asked=FREE + 1, asked_lately=FREE + 1)) < 1.0
 
 
-def test_the_chance_is_the_largest_that_keeps_the_share():
-    caused = Caused(complaints=50, others=950, late=10_000)
-    chance = late_chance(1.0, 0.2, caused)
-    late = chance * caused.late
-    assert (caused.complaints + late) / (caused.complaints + caused.others + late) == pytest.approx(0.2)
+def test_what_is_left_lasts_for_what_is_asked_lately():
+    caused = Caused(complaints=50, others=950, asked=10_000, asked_lately=5_000)
+    spent = caused.complaints + largest_chance(0.2, caused) * caused.asked_lately
+    assert spent / (spent + caused.others) == pytest.approx(0.2)
+    assert largest_chance(0.2, caused._replace(asked_lately=10)) == 1.0
 
 
-def test_something_is_always_left_and_never_more_than_the_stratum_has():
-    assert late_chance(0.5, 0.2, Caused(complaints=900, others=100, late=10_000)) == 0.5 * LEAST
-    assert late_chance(0.5, 0.2, Caused(complaints=0, others=10_000, late=30)) == 0.5
+def test_something_is_always_left():
+    assert largest_chance(0.2, Caused(complaints=900, others=100, asked=10_000, asked_lately=9_000)) == LEAST
+    assert largest_chance(0.2, Caused(complaints=0, others=1, asked=10**7, asked_lately=10**7)) == LEAST
 
 
 def test_the_chance_of_an_epoch_depends_on_nothing_younger_than_two_epochs(world, make):
     world.start(dataclasses.replace(world.config, rates=SELDOM))
-    cap = LateCap(world.engine, FeedbackPolicy())
+    cap = ComplaintCap(world.engine, FeedbackPolicy())
     first = (int(world.time // EPOCH_SECONDS) + 1) * EPOCH_SECONDS
     world.time = float(first)
     people = FREE + 10
@@ -260,10 +263,57 @@ def test_the_chance_of_an_epoch_depends_on_nothing_younger_than_two_epochs(world
     for number in range(1, people + 1):
         world.feedback(id=f"f{number}", trace_id=make.trace_id(number), name="thumbs", label="down", by=f"p{number}")
     world.settle(1)
-    assert len(world.rows(late_offers)) == people
-    chances = [LateCap(world.engine, FeedbackPolicy()).chance(1.0, first + n * EPOCH_SECONDS)[0] for n in (0, 1, 2)]
-    assert chances == [1.0, 1.0, LEAST]
-    assert cap.chance(1.0, first + 2 * EPOCH_SECONDS) == (LEAST, f"late-{first // EPOCH_SECONDS + 2}")
+    assert len(world.rows(late_offers)) == people  # all of them judged: more than the share, of which nothing is left
+    at = [first + n * EPOCH_SECONDS for n in (0, 1, 2)]
+    assert [ComplaintCap(world.engine, FeedbackPolicy()).chance(t)[0] for t in at] == [1.0, 1.0, LEAST]
+    assert cap.chance(at[2]) == (LEAST, first // EPOCH_SECONDS + 2)
+
+
+@pytest.fixture
+def flooded(world, make):
+    """Without a budget, every trace of twenty minutes was complained of at once, and judged for it."""
+    world.start(dataclasses.replace(world.config, rates=SELDOM))
+    world.time = float((int(world.time // EPOCH_SECONDS) + 1) * EPOCH_SECONDS)
+    for number in range(1, FREE + 11):
+        complained(world, make, number)
+    return world
+
+
+def complained(world, make, number):
+    world.send(*make.request(number, start=world.time))
+    world.feedback(id=f"f{number}", trace_id=make.trace_id(number), name="thumbs", label="down", by=f"p{number}")
+    world.settle(4)
+    return world.ledger()[make.trace_id(number)]
+
+
+def test_complaints_before_the_decision_are_capped_where_rates_are_fixed(flooded, make):
+    world, usual = flooded, flooded.config.rate_table()
+    world.time += 2 * EPOCH_SECONDS
+    row = complained(world, make, 100)
+    start = int(world.time // EPOCH_SECONDS) * EPOCH_SECONDS
+    assert (row.stratum, row.inclusion_probability, row.epoch) == ("feedback_neg", LEAST, f"e{start}-{usual.epoch}")
+    assert world.pipeline.chances() == {**usual.rates, "feedback_neg": LEAST}
+    # A restart reads the table, and what started before keeps the usual one.
+    written = world.rows(rate_tables)
+    world.start()
+    assert complained(world, make, 101).epoch == row.epoch
+    assert world.rows(rate_tables) == written
+    world.send(*make.request(102, start=world.time - EPOCH_SECONDS))
+    world.settle(4)
+    assert world.ledger()[make.trace_id(102)].epoch == usual.epoch
+    # And it recovers when the flood is a day behind.
+    world.time += DAY + EPOCH_SECONDS
+    row = complained(world, make, 103)
+    assert (row.inclusion_probability, row.epoch) == (1.0, usual.epoch)
+
+
+def test_a_table_without_a_plan_does_not_disturb_the_planner(flooded, make):
+    world = flooded
+    world.time += 2 * EPOCH_SECONDS
+    complained(world, make, 100)
+    assert [row.cuts_version for row in world.rows(rate_tables)] == [UNPLANNED]
+    world.start(dataclasses.replace(world.config, budget_judged_per_day=100.0))
+    assert "cuts-1" in complained(world, make, 101).epoch
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from sqlalchemy import Engine, insert, select, text
 from sqlalchemy.exc import OperationalError
 
 from groundwatch_collector import rates, tables
-from groundwatch_collector.rate_tables import KEPT_SECONDS, NothingJudged, PlanConfig, RatePlanner
+from groundwatch_collector.rate_table_store import KEPT_SECONDS
+from groundwatch_collector.rate_tables import NothingJudged, PlanConfig, RatePlanner
 from groundwatch_collector.storage import metadata, open_engine
 from groundwatch_collector.strata import STRATA
 
