@@ -1,36 +1,73 @@
-"""A cluster of five processes on Kafka and PostgreSQL loses a collector and a scorer under load, and nothing else."""
+"""A cluster of five processes on Kafka and PostgreSQL loses a collector and a scorer under load, and nothing else.
+
+Traffic comes straight and through a real OpenTelemetry Collector; Prometheus and Alertmanager watch all the while.
+"""
 
 from __future__ import annotations
 
-import json
+import queue
 import random
 import threading
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import httpx
 import kafka_broker
+import otelcol
 import pytest
 import torture
+from alerting import watching, webhook
 from cluster import Cluster, until
 from sqlalchemy import func, select
 
+from groundwatch_alerts.alertmanager import alertmanager_files
 from groundwatch_alerts.estimator import estimate
+from groundwatch_alerts.objectives import AlertsConfig, Objective
+from groundwatch_alerts.rule_set import rule_files
 from groundwatch_alerts.tallies import sums
 from groundwatch_collector.storage import open_engine
 from groundwatch_collector.tables import sampled_traces
 from groundwatch_scorer.judgement import Criterion
 from groundwatch_scorer.local_judge import IDENTIFIER
 
-pytestmark = [pytest.mark.service("kafka"), pytest.mark.service("postgresql"), pytest.mark.service("prometheus")]
+pytestmark = [
+    pytest.mark.service("kafka"),
+    pytest.mark.service("postgresql"),
+    pytest.mark.service("prometheus"),
+    pytest.mark.service("alertmanager"),
+    pytest.mark.service("otelcol"),
+]
+
+OBJECTIVES = [
+    Objective("kept", "any_failure", 0.5, app="torture", window="6h"),
+    Objective("missed", "any_failure", 0.03, app="torture", window="1h"),
+]
+ALERTS = AlertsConfig(min_judged=10)
+RIGHT = [("missed", "generation", pytest.approx(10, abs=3))]  # each tenth answer is wrong
+TO_KAFKA = """
+exporters:
+  kafka:
+    brokers: ["{bootstrap}"]
+    traces: {{topic: groundwatch-spans, encoding: otlp_proto}}
+    partition_traces_by_id: true
+    record_partitioner: {{sticky_key: {{hasher: murmur2}}}}
+    producer: {{required_acks: -1, allow_auto_topic_creation: false}}
+service:
+  telemetry: {{metrics: {{level: none}}}}
+  pipelines:
+    traces: {{receivers: [otlp], exporters: [kafka]}}
+"""
 
 
 class Traffic(threading.Thread):
-    """Sends one trace after the other to any collector until it is acknowledged; each tenth answer is wrong."""
+    """Sends one trace after the other to any door until it is acknowledged; each tenth answer is wrong."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, otel_url: str) -> None:
         super().__init__(daemon=True)
-        self.cluster = cluster
-        self.acknowledged: set[str] = set()
+        ours = (cluster.addresses[name]["ingest"] for name in ("collector-1", "collector-2"))
+        self.doors = (*ours, otel_url)
+        self.acknowledged: dict[str, str] = {}  # trace id to door
         self.wrong: set[str] = set()
         self.halt = threading.Event()
         self._draw = random.Random(3)
@@ -42,13 +79,15 @@ class Traffic(threading.Thread):
             if len(self.acknowledged) % 10 == 0:
                 body = body.replace(b"kept for 30 days [1]", b"kept for 90 days [1]")
                 self.wrong.add(trace_id)
-            while not self._sent(body):
+            door = self._draw.choice(self.doors)
+            while not torture.post(door, body):
                 self.halt.wait(0.05)
-            self.acknowledged.add(trace_id)
+                door = self._draw.choice(self.doors)
+            self.acknowledged[trace_id] = door
 
-    def _sent(self, body: bytes) -> bool:
-        door = self._draw.choice(("collector-1", "collector-2"))
-        return torture.post(self.cluster.addresses[door]["ingest"], body)
+    def wait_for_more(self, count: int = 60) -> None:
+        wanted = len(self.acknowledged) + count
+        until(lambda: len(self.acknowledged) >= wanted, "traffic goes on")
 
 
 @pytest.fixture
@@ -62,37 +101,59 @@ def broker():
         made.remove()
 
 
+@pytest.fixture
+def otel(broker):
+    """Address of an OpenTelemetry Collector that fills the topic."""
+    made = otelcol.Collector(TO_KAFKA.format(bootstrap=broker.bootstrap))
+    try:
+        made.start()
+        yield f"http://127.0.0.1:{made.port}"
+    finally:
+        made.remove()
+
+
+@contextmanager
+def alarmed(folder, cluster):
+    """URLs of Prometheus and Alertmanager with the rules of OBJECTIVES, and the messages that a person gets."""
+    files = {**rule_files(OBJECTIVES, ALERTS), **alertmanager_files()}
+    with (
+        webhook() as (receiver, messages),
+        # Longer than in other tests: a scrape may take a second while five processes start on two cores.
+        watching(folder, files, cluster.metrics, receiver, window="30s", scrape="2s") as urls,
+    ):
+        yield *urls, messages
+
+
 @pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
-def test_a_member_of_each_kind_dies_and_nothing_is_lost_or_counted_twice(broker, new_database, prometheus, tmp_path):
+def test_a_member_of_each_kind_dies_and_nothing_is_lost_or_counted_twice(broker, otel, new_database, tmp_path):
     url = new_database("cluster")
     engine = open_engine(url)
-    with Cluster(tmp_path, broker.bootstrap, url) as cluster:
-        traffic = Traffic(cluster)
+    with Cluster(tmp_path, broker.bootstrap, url) as cluster, alarmed(tmp_path, cluster) as watch:
+        prometheus, alertmanager, messages = watch
+        traffic = Traffic(cluster, otel)
         traffic.start()
         for victim in ("collector-1", "scorer-1", "console"):
-            sent = len(traffic.acknowledged)
-            until(partial(_has_sent, traffic, sent + 60), "traffic goes on")
+            traffic.wait_for_more()
             cluster.kill(victim)
             cluster.start(victim)
-        sent = len(traffic.acknowledged)
-        until(partial(_has_sent, traffic, sent + 60), "traffic goes on after the last death")
+        traffic.wait_for_more()
+        until(lambda: _active(alertmanager) == RIGHT, "the alert says what is so, after all these deaths")
         traffic.halt.set()
         traffic.join()
 
-        account = torture.wait_decided(url, traffic.acknowledged, seconds=60)
+        account = torture.wait_decided(url, set(traffic.acknowledged), seconds=60)
         assert (account["lost"], account["doubled"]) == (0, 0)
+        assert set(traffic.acknowledged.values()) == set(traffic.doors)
         until(lambda: _judged(engine) == len(traffic.acknowledged), "every trace is judged, whoever had claimed it")
 
         found = estimate(sums(engine, app="torture", criterion=Criterion.ANY_FAILURE, judge=IDENTIFIER))
         assert found is not None
         assert found.judged == len(traffic.acknowledged)
         assert found.rate == pytest.approx(len(traffic.wrong) / len(traffic.acknowledged))
-        _console_and_prometheus_say_the_same(cluster, prometheus, traffic)
+        assert httpx.get(cluster.addresses["console"]["console"]).status_code == 200
+        until(partial(_prometheus_counts, prometheus, len(traffic.acknowledged)), "Prometheus has the same count")
+        assert _told(messages) == {("RagFailureRateAboveObjective", "torture", "missed")}
     engine.dispose()
-
-
-def _has_sent(traffic: Traffic, count: int) -> bool:
-    return len(traffic.acknowledged) >= count
 
 
 def _judged(engine) -> int:
@@ -101,15 +162,23 @@ def _judged(engine) -> int:
         return int(connection.execute(query).scalar_one())
 
 
-def _console_and_prometheus_say_the_same(cluster, prometheus, traffic) -> None:
-    address = cluster.addresses["console"]
-    assert httpx.get(address["console"]).status_code == 200
-    base = prometheus(address["metrics"].removeprefix("http://"))
-    query = 'sum(rag_traces_total{app="torture"})'
+def _active(alertmanager: str) -> list[Any]:
+    """Objective, layer and the share that it names, of every alert that is firing now."""
+    alerts = httpx.get(f"{alertmanager}/api/v2/alerts", params={"active": "true"}).json()
+    return [(a["labels"].get("objective"), a["labels"].get("fault_layer"), _percent(a)) for a in alerts]
 
-    def counted() -> bool:
-        reply = httpx.get(f"{base}/api/v1/query", params={"query": query})
-        result = json.loads(reply.text)["data"]["result"]
-        return bool(result) and float(result[0]["value"][1]) == len(traffic.acknowledged)
 
-    until(counted, "Prometheus has the count of the deployment")
+def _percent(alert: Any) -> float:
+    return float(alert["annotations"]["summary"].partition("%")[0])
+
+
+def _prometheus_counts(base: str, count: int) -> bool:
+    reply = httpx.get(f"{base}/api/v1/query", params={"query": 'sum(rag_traces_total{app="torture"})'})
+    result = reply.json()["data"]["result"]
+    return bool(result) and float(result[0]["value"][1]) == count
+
+
+def _told(messages: queue.Queue[dict[str, Any]]) -> set[tuple[str, str, str]]:
+    """Name, application and objective of every alert that anybody was told of."""
+    alerts = [alert["labels"] for _ in range(messages.qsize()) for alert in messages.get()["alerts"]]
+    return {(labels["alertname"], labels.get("app", ""), labels.get("objective", "")) for labels in alerts}

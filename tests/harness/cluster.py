@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import torture
+
 MEMBERS: Mapping[str, tuple[str, ...]] = {
     "collector-1": ("collector",),
     "collector-2": ("collector",),
@@ -20,12 +22,17 @@ MEMBERS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+DOORS = ("ingest", "console", "metrics")
+
+
 class Cluster:
     """Every member has a data directory of its own; topic, database and salt are shared. Use as a context manager."""
 
     def __init__(self, folder: Path, bootstrap: str, database_url: str) -> None:
         self._folder = folder
         self._running: dict[str, subprocess.Popen[str]] = {}
+        # A member that is started again listens where it did: what scrapes it and sends to it knows no other place.
+        self._ports = {name: [torture.free_port() for _door in DOORS] for name in MEMBERS}
         self.addresses: dict[str, dict[str, str]] = {}
         self._config = folder / "groundwatch.toml"
         self._config.write_text(
@@ -34,25 +41,31 @@ class Cluster:
             "[decide]\ngrace_seconds = 0.3\n[judge]\nlease_seconds = 5.0\n"
         )
 
-    def start(self, name: str) -> None:
-        """Start member *name*, which says where it listens when it does."""
+    @property
+    def metrics(self) -> list[str]:
+        """Where Prometheus scrapes each member."""
+        return [each["metrics"] for each in self.addresses.values()]
+
+    def start(self, *names: str) -> None:
+        """Start these members at the same time; each says where it listens when it does."""
+        for name in names:
+            self._running[name] = self._process(name)
+        for name in names:
+            said = _first_line(self._running[name])
+            if not said:
+                raise RuntimeError(f"{name} did not start: {self._log(name).read_text()[-2000:]}")
+            self.addresses[name] = json.loads(said)
+
+    def _process(self, name: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "groundwatch_deploy", "serve", "--json", "--judge-everything"]
         command += ["--config", str(self._config), "--data-dir", str(self._folder / name)]
-        for door in ("ingest", "console", "metrics"):
-            command += [f"--{door}-port", "0"]
+        for door, port in zip(DOORS, self._ports[name], strict=True):
+            command += [f"--{door}-port", str(port)]
         for role in MEMBERS[name]:
             command += ["--role", role]
         secrets = {"GROUNDWATCH_SAMPLING_SALT": "5a" * 16, "GROUNDWATCH_CANDIDATE_KEY": "6b" * 16}
         with self._log(name).open("ab") as log:
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | secrets
-            )
-        self._running[name] = process
-        assert process.stdout is not None
-        said = process.stdout.readline()
-        if not said:
-            raise RuntimeError(f"{name} did not start: {self._log(name).read_text()[-2000:]}")
-        self.addresses[name] = json.loads(said)
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | secrets)
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
@@ -65,8 +78,7 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         try:
-            for name in MEMBERS:
-                self.start(name)
+            self.start(*MEMBERS)
         except BaseException:
             self.__exit__()
             raise
@@ -77,6 +89,11 @@ class Cluster:
             process.terminate()
         for process in self._running.values():
             process.communicate(timeout=30)
+
+
+def _first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
