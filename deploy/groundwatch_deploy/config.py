@@ -159,6 +159,7 @@ class JudgeConfig:
     llm_base_url: str = ""  # empty: the OpenAI default
     llm_timeout_seconds: float = 30.0  # for one call
     llm_input_usd_per_million_tokens: float = -1.0  # negative: unknown; a money budget then stops the judge
+    llm_rubric: str = ""  # empty: the shipped one; zh: the shipped one in Chinese; else the path of a Markdown file
     llm_output_usd_per_million_tokens: float = -1.0  # likewise
     llm_budget_usd_per_day: float = 0.0  # 0: no money budget
     llm_allow_private_network: bool = False  # whether llm_base_url may be in a private network; loopback always may

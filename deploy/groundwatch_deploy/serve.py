@@ -58,6 +58,7 @@ from groundwatch_scorer.judged_history import JudgedHistory
 from groundwatch_scorer.judgement import Judge
 from groundwatch_scorer.local_judge import LocalJudge
 from groundwatch_scorer.repeats import RepeatPlan
+from groundwatch_scorer.rubric import Rubric, RubricRefused, rubric
 from groundwatch_scorer.scorer_metrics import ScorerMetrics, SettleMetrics
 from groundwatch_scorer.settle import Settler
 from groundwatch_scorer.worker import ScorerWorker, annotator_kind
@@ -441,8 +442,8 @@ def repeats(config: JudgeConfig, salt: bytes) -> RepeatPlan | None:
 def llm_judge(config: JudgeConfig, api_key: Secret, spent_usd: Callable[[str], float] = lambda _name: 0.0) -> Judge:
     """The configured model as a judge. Personal data and secrets are redacted before anything is sent.
 
-    *spent_usd* tells what a judge of this name has cost today. Raises :class:`ConfigError` where the endpoint may
-    not be used.
+    *spent_usd* tells what a judge of this name has cost today. Raises :class:`ConfigError` where the endpoint or the
+    rubric may not be used.
     """
     # Half a second of imports that most deployments never need.
     from groundwatch_scorer.llm_budget import Price  # noqa: PLC0415
@@ -460,6 +461,7 @@ def llm_judge(config: JudgeConfig, api_key: Secret, spent_usd: Callable[[str], f
         raise ConfigError(f"[judge] llm_base_url: {error}") from error
     price = Price(config.llm_input_usd_per_million_tokens, config.llm_output_usd_per_million_tokens)
     known = min(price.input_usd_per_million, price.output_usd_per_million) >= 0
+    instructions = rubric_of(config)
     return LlmJudge(
         client,
         config.llm_model,
@@ -484,6 +486,15 @@ def redacted(text: str) -> str:
 
 
 def judging_everything(settings: Settings) -> Settings:
+    )
+
+
+def rubric_of(config: JudgeConfig) -> Rubric:
+    """What the configured model is told. Raises :class:`ConfigError` where the file of `llm_rubric` is none."""
+    try:
+        return rubric(config.llm_rubric)
+    except RubricRefused as error:
+        raise ConfigError(f"[judge] llm_rubric: {error}") from error
     """For a first look and for recordings: every stratum has the chance 1, and no queue is too long."""
     everything = dict.fromkeys(settings.decide.rates, 1.0)
     return replace(settings, decide=replace(settings.decide, rates=everything, judge_queue_limit=0))
@@ -518,6 +529,7 @@ def command(arguments: argparse.Namespace) -> int:
         raise Misused(str(error)) from error
     # A handler runs between any two lines of the main thread, which may hold the lock of an event. This has none.
     stop: SimpleQueue[int] = SimpleQueue()
+            rubric_of(settings.judge)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _frame: stop.put(number))
     _warn_of_plain_keys(settings.server)

@@ -31,7 +31,7 @@ from groundwatch_scorer.llm_chat import Chat, Message, Reply, Unanswered
 from groundwatch_scorer.llm_quotes import find_most, find_quote
 from groundwatch_scorer.llm_request import Limits, Line, Material, Passage, Redact, Request, lay_out
 from groundwatch_scorer.local_judge import is_claim
-from groundwatch_scorer.rubric import VERSION, rubric
+from groundwatch_scorer.rubric import VERSION, Rubric, rubric
 from groundwatch_scorer.text import is_chinese, sentences, tokens
 from groundwatch_scorer.text_numbers import covered, quantities
 
@@ -106,13 +106,13 @@ _TO_A_GRADER = re.compile(
 )
 
 
-def identifier_of(model: str) -> str:
-    """The name under which *model* judges with this rubric; another rubric starts another series."""
-    return f"llm:{model}:{VERSION}"
+def identifier_of(model: str, version: str = VERSION) -> str:
+    """The name under which *model* judges with this version of the rubric; another one starts another series."""
+    return f"llm:{model}:{version}"
 
 
 class LlmJudge:
-    """Reads a trace through a language model. For several threads; never raises.
+    """Reads a trace through a language model, by *instructions* or the shipped rubric. For threads; never raises.
 
     *redact* is applied to every text before it leaves; when it fails nothing is sent. *prices* gives the price of a
     model; *max_usd_per_day* stops the judge for the rest of the UTC day, *already_spent_usd* is what today has cost
@@ -127,6 +127,7 @@ class LlmJudge:
         client: openai.OpenAI,
         model: str,
         *,
+        instructions: Rubric | None = None,
         timeout_seconds: float = 30.0,
         redact: Redact | None = None,
         prices: Mapping[str, Price] | None = None,
@@ -146,7 +147,8 @@ class LlmJudge:
         jitter: Callable[[], float] = random.random,
         nonce: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
-        self._identifier = identifier_of(model)
+        self._rubric = instructions or rubric()
+        self._identifier = identifier_of(model, self._rubric.version)
         self._chat = Chat(
             client,
             model,
@@ -263,7 +265,7 @@ class LlmJudge:
 
     def _say(self, messages: Sequence[Message], max_tokens: int, call: _Call) -> Reply:
         # Three bytes a token is fewer than any tokenizer needs on average, so the estimate errs to the dear side.
-        size = (len(rubric().encode()) + sum(len(m["content"].encode()) for m in messages)) // 3
+        size = (len(self._rubric.text.encode()) + sum(len(m["content"].encode()) for m in messages)) // 3
         why = self._budget.hold(self._now(), size, max_tokens)
         if why:
             raise Unanswered(why)
@@ -274,7 +276,7 @@ class LlmJudge:
 
     def _paid(self, messages: Sequence[Message], size: int, max_tokens: int, call: _Call) -> Reply:
         try:
-            reply = self._chat.ask(rubric(), messages, max_tokens)
+            reply = self._chat.ask(self._rubric.text, messages, max_tokens)
         except Unanswered as trouble:
             if trouble.reason == "timeout":  # the provider may well have worked, and will charge for it
                 call.add(size, 0, self._budget.spend(self._now(), size, 0))
