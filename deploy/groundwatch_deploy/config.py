@@ -157,30 +157,28 @@ class JudgeConfig:
 
     llm_model: str = ""  # empty: no LLM judge
     llm_base_url: str = ""  # empty: the OpenAI default
+    llm_rubric: str = ""  # empty: the shipped one; zh: the shipped one in Chinese; else the path of a Markdown file
     llm_timeout_seconds: float = 30.0  # for one call
     llm_input_usd_per_million_tokens: float = -1.0  # negative: unknown; a money budget then stops the judge
-    llm_rubric: str = ""  # empty: the shipped one; zh: the shipped one in Chinese; else the path of a Markdown file
     llm_output_usd_per_million_tokens: float = -1.0  # likewise
     llm_budget_usd_per_day: float = 0.0  # 0: no money budget
-    llm_allow_private_network: bool = False  # whether llm_base_url may be in a private network; loopback always may
-    llm_send_unredacted: bool = False  # true: the model sees traces as they are, personal data included
     llm_requests_per_minute: int = 0  # in any 60 seconds, retries included; a call waits for its place; 0: no limit
     llm_tokens_per_minute: int = 0  # likewise, estimated before a call and counted after it; 0: no limit
     llm_concurrency: int = 4  # traces read at once when a model judges
     llm_retries: int = 1  # of a call that failed with 429, 5xx or without a connection
     llm_cache_replies: int = 1000  # good replies kept in memory for up to a day, for the same text again; 0: none
+    llm_allow_private_network: bool = False  # whether llm_base_url may be in a private network; loopback always may
+    llm_send_unredacted: bool = False  # true: the model sees traces as they are, personal data included
     cascade: bool = False  # true: the model and people read again only a chosen part of what the local judge has read
     cascade_unsure_chance: float = 0.3  # of being read by the model where the local judge abstains or finds a failure
     cascade_sure_chance: float = 0.12  # likewise where it finds none; both above 0, or the rest could not be known
     people_unsure_chance: float = 0.1  # of being put to people where the two judges disagree or both are unsure
     people_sure_chance: float = 0.02  # likewise elsewhere
-    repeat_share: float = 0.05  # of its readings each judge makes twice, to see whether it contradicts itself; 0: none
+    repeat_share: float = 0.05  # of its readings each judge makes twice, to see if it contradicts itself; 0: none
     repeats_per_day: int = 200  # second readings of one judge in a UTC day, at most; paid from the money budget too
     lease_seconds: float = 300.0  # a claimed trace goes back to the queue after this long without a verdict
     batch: int = 16  # traces claimed at once
 
-
-@dataclass(frozen=True, slots=True)
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
@@ -198,6 +196,8 @@ _LEAST = {
     "repeats_per_day": 1,
 }
 
+
+@dataclass(frozen=True, slots=True)
 class Secrets:
     """Keys of this deployment: made once, kept readable by the owner only, printed as ``***``."""
 

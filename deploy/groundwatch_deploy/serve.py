@@ -450,6 +450,7 @@ def llm_judge(config: JudgeConfig, api_key: Secret, spent_usd: Callable[[str], f
     from groundwatch_scorer.llm_endpoint import EndpointRefused, open_client  # noqa: PLC0415
     from groundwatch_scorer.llm_judge import LlmJudge, identifier_of  # noqa: PLC0415
 
+    instructions = rubric_of(config)
     try:
         client = open_client(
             config.llm_base_url,
@@ -461,20 +462,28 @@ def llm_judge(config: JudgeConfig, api_key: Secret, spent_usd: Callable[[str], f
         raise ConfigError(f"[judge] llm_base_url: {error}") from error
     price = Price(config.llm_input_usd_per_million_tokens, config.llm_output_usd_per_million_tokens)
     known = min(price.input_usd_per_million, price.output_usd_per_million) >= 0
-    instructions = rubric_of(config)
     return LlmJudge(
         client,
         config.llm_model,
+        instructions=instructions,
         timeout_seconds=config.llm_timeout_seconds,
         redact=None if config.llm_send_unredacted else redacted,
         prices={config.llm_model: price} if known else None,
         max_usd_per_day=config.llm_budget_usd_per_day or None,
-        already_spent_usd=spent_usd(identifier_of(config.llm_model)),
-    )
+        already_spent_usd=spent_usd(identifier_of(config.llm_model, instructions.version)),
         requests_per_minute=config.llm_requests_per_minute,
         tokens_per_minute=config.llm_tokens_per_minute,
         retries=config.llm_retries,
         cache_replies=config.llm_cache_replies,
+    )
+
+
+def rubric_of(config: JudgeConfig) -> Rubric:
+    """What the configured model is told. Raises :class:`ConfigError` where the file of `llm_rubric` is none."""
+    try:
+        return rubric(config.llm_rubric)
+    except RubricRefused as error:
+        raise ConfigError(f"[judge] llm_rubric: {error}") from error
 
 
 def redacted(text: str) -> str:
@@ -486,15 +495,6 @@ def redacted(text: str) -> str:
 
 
 def judging_everything(settings: Settings) -> Settings:
-    )
-
-
-def rubric_of(config: JudgeConfig) -> Rubric:
-    """What the configured model is told. Raises :class:`ConfigError` where the file of `llm_rubric` is none."""
-    try:
-        return rubric(config.llm_rubric)
-    except RubricRefused as error:
-        raise ConfigError(f"[judge] llm_rubric: {error}") from error
     """For a first look and for recordings: every stratum has the chance 1, and no queue is too long."""
     everything = dict.fromkeys(settings.decide.rates, 1.0)
     return replace(settings, decide=replace(settings.decide, rates=everything, judge_queue_limit=0))
@@ -518,6 +518,7 @@ def command(arguments: argparse.Namespace) -> int:
             roles_of(settings)
             require_grpc(settings.server)
             tls_of(settings.server)
+            rubric_of(settings.judge)
             if settings.kafka.bootstrap_servers:
                 require_kafka()
             emit({"configuration": "ok"}, arguments.json, lambda: "the configuration is good")
@@ -529,7 +530,6 @@ def command(arguments: argparse.Namespace) -> int:
         raise Misused(str(error)) from error
     # A handler runs between any two lines of the main thread, which may hold the lock of an event. This has none.
     stop: SimpleQueue[int] = SimpleQueue()
-            rubric_of(settings.judge)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _frame: stop.put(number))
     _warn_of_plain_keys(settings.server)
