@@ -21,12 +21,11 @@ from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.data_trouble import explained
 from groundwatch_deploy.demo import story
 from groundwatch_deploy.demo.behaviour import Incident
-from groundwatch_deploy.demo.sampling_rates import DEMO_RATES
+from groundwatch_deploy.demo.sampling_rates import DEMO_RATES, SALT_OF_THE_DEMO
 from groundwatch_deploy.serve import Monitor
 from groundwatch_deploy.settings import Settings, load
 
 LLM_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY")
-SALT_OF_THE_DEMO = "67726f756e6477617463682d64656d6f"  # fixed, so that the same seed chooses the same traces
 
 
 def command(arguments: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from groundwatch_collector import sampling
 from groundwatch_collector.storage import reader
 from groundwatch_collector.tables import ledger
 from groundwatch_deploy.config import ConfigError, ServerConfig
+from groundwatch_deploy.demo.sampling_rates import SALT_OF_THE_DEMO
 
 
 def refuse_own_salt(server: ServerConfig, environ: Mapping[str, str] = os.environ) -> None:
@@ -40,9 +41,16 @@ def refuse_another_salt(engine: Engine, salt: bytes, salt_version: int) -> None:
     )
     with reader(engine).connect() as connection:
         row = connection.execute(newest).one_or_none()
-    if row is not None and sampling.u56(row.trace_id, salt) != row.u56:
+    if row is None or sampling.u56(row.trace_id, salt) == row.u56:
+        return
+    if sampling.u56(row.trace_id, bytes.fromhex(SALT_OF_THE_DEMO)) == row.u56:
         raise ConfigError(
-            f"[decide] salt_version: {salt_version}, but the ledger has traces of this version that were drawn with "
-            "another sampling salt; put back sampling.salt in the data directory (or GROUNDWATCH_SAMPLING_SALT), or "
-            "set a salt_version that was never used"
+            "this is data of `groundwatch demo`, whose traffic is made up and whose salt everybody knows: give your "
+            "own traffic another --data-dir. To look at the demo's again: "
+            f"GROUNDWATCH_SAMPLING_SALT={SALT_OF_THE_DEMO} groundwatch serve --data-dir ..."
         )
+    raise ConfigError(
+        f"[decide] salt_version: {salt_version}, but the ledger has traces of this version that were drawn with "
+        "another sampling salt; put back sampling.salt in the data directory (or GROUNDWATCH_SAMPLING_SALT), or "
+        "set a salt_version that was never used"
+    )

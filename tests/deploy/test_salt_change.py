@@ -10,6 +10,7 @@ from sqlalchemy import insert
 
 from groundwatch_collector import sampling, tables
 from groundwatch_deploy.config import ConfigError, ServerConfig
+from groundwatch_deploy.demo.sampling_rates import SALT_OF_THE_DEMO
 from groundwatch_deploy.salt_check import refuse_another_salt, refuse_own_salt
 from groundwatch_deploy.serve import Monitor
 from groundwatch_deploy.settings import load
@@ -35,6 +36,17 @@ def test_another_salt_of_the_same_version_is_refused_by_name(engine):
     refuse_another_salt(engine, NEW, 3)
     with pytest.raises(ConfigError, match=r"\[decide\] salt_version: 1, but .* put back sampling\.salt"):
         refuse_another_salt(engine, NEW, 1)
+
+
+def test_data_of_the_demo_is_called_so(engine):
+    """Its data directory holds a salt of its own that was never used: putting that back would not help."""
+    with engine.begin() as connection:
+        connection.execute(insert(tables.ledger), [row(1, bytes.fromhex(SALT_OF_THE_DEMO), 1)])
+    with pytest.raises(
+        ConfigError, match=f"data of `groundwatch demo`.*GROUNDWATCH_SAMPLING_SALT={SALT_OF_THE_DEMO}"
+    ):
+        refuse_another_salt(engine, NEW, 1)
+    refuse_another_salt(engine, bytes.fromhex(SALT_OF_THE_DEMO), 1)
 
 
 def test_a_monitor_whose_salt_file_was_deleted_does_not_start(tmp_path):
