@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from groundwatch import feedback_signing
+from groundwatch import feedback_signing, sigterm
 from groundwatch.documents import number
 from groundwatch.handle import IDLE, Request, _parse_trace_id, open_request
 from groundwatch.lane import Feedback, FlushResult, Lane, Stats
@@ -145,6 +145,7 @@ def configure(
     queue_bytes: int | None = None,
     export_timeout_seconds: float | None = None,
     exit_timeout_seconds: float | None = None,
+    flush_at_sigterm: bool | None = None,
 ) -> None:
     """Start recording. Each argument can also come from ``GROUNDWATCH_<NAME>``; some from ``OTEL_*``.
 
@@ -162,6 +163,8 @@ def configure(
         already_told("unconfigured")
         return
     _hook_process()
+    if settings.flush_at_sigterm:
+        sigterm.hook(_at_exit, settings.exit_timeout_seconds)
 
 
 def request(
@@ -171,18 +174,22 @@ def request(
     user: str | None = None,
     name: str | None = None,
     trace_id: str | None = None,
+    traceparent: str | None = None,
 ) -> Request:
     """Open a request: ``with groundwatch.request(question) as r:``, or ``async with``.
 
     *user* leaves the process only as a keyed hash. *trace_id* sets the trace (32 hexadecimal digits or a UUID);
-    without it the surrounding OpenTelemetry span's trace is used when there is one.
+    *traceparent*, the header of that name, makes it the caller's. Without them the surrounding OpenTelemetry span's
+    trace is used when there is one.
     """
     client = _client
     if client is None:
         tell_once("unconfigured", "groundwatch: configure() was not called; nothing is recorded")
         return IDLE
     try:
-        return open_request(client, query, session=session, user=user, name=name, trace_id=trace_id)
+        return open_request(
+            client, query, session=session, user=user, name=name, trace_id=trace_id, traceparent=traceparent
+        )
     except Exception as error:
         note_internal_error("request", error)
         return IDLE
@@ -396,11 +403,27 @@ def _after_fork() -> None:
 
 def _hook_multiprocessing() -> None:
     """Children of multiprocessing, and of celery's copy of it, end without running atexit."""
+    _hook_celery()
     for module in ("multiprocessing.util", "billiard.util"):
         loaded = sys.modules.get(module)
         if loaded is not None and (os.getpid(), module) not in _hooked_modules:
             _hooked_modules.add((os.getpid(), module))
             _finish_with(loaded)
+
+
+def _hook_celery() -> None:
+    """A worker of celery's prefork pool ends by ``os._exit``, right after this signal."""
+    signals = sys.modules.get("celery.signals")
+    if signals is None:
+        return
+    try:
+        signals.worker_process_shutdown.connect(_at_worker_exit, weak=False, dispatch_uid="groundwatch")
+    except Exception as error:
+        note_internal_error("celery", error)
+
+
+def _at_worker_exit(**_signal: Any) -> None:
+    _at_exit()
 
 
 _hooked_modules: set[tuple[int, str]] = set()

@@ -12,7 +12,7 @@ from opentelemetry import context
 
 from groundwatch import documents as docs
 from groundwatch import names
-from groundwatch.nesting import Attachment, OpenSpan, context_for, current_scope, surrounding_span
+from groundwatch.nesting import Attachment, OpenSpan, calling_span, context_for, current_scope, surrounding_span
 from groundwatch.outcomes import decide, error_record, known_word
 from groundwatch.quiet import note_internal_error, quiet, tell_once
 from groundwatch.records import (
@@ -467,10 +467,11 @@ def open_request(
     user: str | None = None,
     name: str | None = None,
     trace_id: str | None = None,
+    traceparent: str | None = None,
 ) -> Request:
-    """Start a request now. Its trace is the given one, else the surrounding span's, else a new one."""
+    """Start a request now. Its trace is the given one, else the caller's, else the surrounding span's, else new."""
     record = RequestRecord(0)
-    _place(record, recorder, trace_id)
+    _place(record, recorder, trace_id, traceparent)
     request = Request(recorder, record)
     record.name = name
     record.session = None if session is None else str(session)
@@ -479,7 +480,7 @@ def open_request(
     return request
 
 
-def _place(record: RequestRecord, recorder: Recorder, wanted: str | None) -> None:
+def _place(record: RequestRecord, recorder: Recorder, wanted: str | None, traceparent: str | None) -> None:
     """Choose the trace. A trace holds one request: a second one in it gets its own, and a link."""
     around = surrounding_span()
     given = _parse_trace_id(wanted)
@@ -489,6 +490,9 @@ def _place(record: RequestRecord, recorder: Recorder, wanted: str | None) -> Non
             record.parent, record.link = (around, None) if around.trace_id == given else (None, around)
         return
     inside_ours = current_scope() is not None and not _scope_record(current_scope()).end
+    caller = calling_span(traceparent) if traceparent and not inside_ours else None
+    if caller is not None and (around is None or around.trace_id != caller.trace_id):
+        record.link, around = around, caller  # the host's own span is of another trace: it did not read the header
     if around is not None and not inside_ours and recorder.adopt(around.trace_id):
         record.trace_id, record.parent = around.trace_id, around
         return

@@ -49,6 +49,14 @@ def surrounding_span() -> SpanContext | None:
     return found if found.is_valid else None
 
 
+def calling_span(traceparent: str) -> SpanContext | None:
+    """The span that a W3C ``traceparent`` header names, of a caller in another process; None when it names none."""
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+
+    found = trace.get_current_span(TraceContextTextMapPropagator().extract({"traceparent": traceparent}, Context()))
+    return found.get_span_context() if found.get_span_context().is_valid else None
+
+
 def current_scope() -> Any:
     """The innermost open request or stage of this execution context, or None."""
     return context.get_value(_SCOPE)

@@ -47,6 +47,7 @@ class Settings:
     queue_bytes: int  # estimated bytes waiting to be sent
     export_timeout_seconds: float
     exit_timeout_seconds: float
+    flush_at_sigterm: bool
     user_hash_key: bytes
     feedback_keys: tuple[bytes, ...] = field(default=(), repr=False)  # sign feedback tokens; empty: none are made
     resource: Mapping[str, str] = field(default_factory=dict)
@@ -78,6 +79,7 @@ def resolve(explicit: Mapping[str, Any], environ: Mapping[str, str]) -> Settings
         queue_bytes=read.whole("queue_bytes", 64 * 1024 * 1024, least=4096),
         export_timeout_seconds=read.seconds("export_timeout_seconds", 3.0),
         exit_timeout_seconds=read.seconds("exit_timeout_seconds", 3.0),
+        flush_at_sigterm=read.switch("flush_at_sigterm", True),
         user_hash_key=(read.text("user_hash_key") or f"groundwatch:{service}").encode("utf-8", "replace"),
         feedback_keys=_feedback_keys(read),
         resource=resource,
@@ -294,6 +296,17 @@ class _Reader:
         if not abs(number) < float("inf"):
             raise ConfigurationError(f"{self._source(name)} is {value!r}; accepted: a number")
         return number
+
+    def switch(self, name: str, default: bool) -> bool:
+        value = self.raw(name)
+        found = (
+            value
+            if isinstance(value, bool)
+            else {"true": True, "1": True, "false": False, "0": False}.get(str(value).strip().lower())
+        )
+        if value is not None and found is None:
+            raise ConfigurationError(f"{self._source(name)} is {value!r}; accepted: true, false")
+        return default if found is None else found
 
     def flag(self, variable: str) -> bool:
         return self.environ.get(variable, "").strip().lower() in ("true", "1")

@@ -46,6 +46,54 @@ def test_what_waits_is_sent_when_the_program_fails(receiver):
     assert receiver.root()[names.OUTCOME] == "error"
 
 
+@pytest.mark.parametrize("busy", ["pass", "groundwatch.client._client.lane.changed.acquire()"])
+def test_what_waits_is_sent_when_a_signal_ends_the_program(receiver, busy):
+    """Even where the signal interrupts the queue itself; then it is not sent, and the process still ends."""
+    done = run(
+        f"""
+        import signal
+        with groundwatch.request('last words'): pass
+        {busy}
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise SystemExit('not ended')
+        """,
+        receiver.url,
+    )
+    assert (done.returncode, done.stderr) == (-15, "")
+    assert queries(receiver) == (["last words"] if busy == "pass" else [])
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        (
+            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); groundwatch.configure(service='s', endpoint=url)",
+            7,
+        ),
+        (
+            "groundwatch.configure(service='s', endpoint=url); signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))",
+            7,
+        ),
+        ("groundwatch.configure(service='s', endpoint=url, flush_at_sigterm=False)", -15),
+        ("signal.signal(signal.SIGTERM, signal.SIG_IGN); groundwatch.configure(service='s', endpoint=url)", 0),
+        ("threading.Thread(target=groundwatch.configure, kwargs={'endpoint': url}).start()", -15),
+    ],
+)
+def test_a_signal_that_the_host_handles_is_the_hosts(receiver, host, status):
+    script = f"""
+        import os, signal, sys, threading, groundwatch
+        url = {receiver.url!r}
+        before = signal.getsignal(signal.SIGTERM)
+        {host}
+        assert not getattr(signal.getsignal(signal.SIGTERM), '__module__', '').startswith('groundwatch')
+        os.kill(os.getpid(), signal.SIGTERM)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (status, "")
+
+
 def test_exit_does_not_wait_long_for_a_receiver_that_is_silent():
     import socket
 

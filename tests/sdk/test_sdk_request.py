@@ -483,3 +483,38 @@ def test_one_handle_in_many_threads_ends_once(sent):
     for thread in threads:
         thread.join()
     assert len(sent().roots()) == 1
+
+
+# A caller in another process.
+
+
+def test_a_request_joins_the_trace_of_its_caller(sent):
+    with groundwatch.request("q", traceparent=f"00-{7:032x}-{9:016x}-01"):
+        pass
+    root = sent().root()
+    assert (root.trace_id, root.parent_id) == (f"{7:032x}", f"{9:016x}")
+
+
+@pytest.mark.parametrize("header", ["", "00-0-0-01", f"00-{0:032x}-{9:016x}-01", "\ud800", "x" * 5000, None])
+def test_a_header_that_names_no_span_begins_a_new_trace(sent, header):
+    with groundwatch.request("q", traceparent=header):
+        pass
+    assert sent().root().parent_id == ""
+
+
+def test_a_callers_trace_counts_before_a_span_that_began_another(sent):
+    with TracerProvider().get_tracer("host").start_as_current_span("server") as span:
+        with groundwatch.request("q", traceparent=f"00-{7:032x}-{9:016x}-01"):
+            pass
+        with groundwatch.request("another", traceparent=f"00-{7:032x}-{9:016x}-01"):
+            pass
+    first, second = sent().roots()
+    assert (first.trace_id, first.links) == (f"{7:032x}", [f"{span.get_span_context().trace_id:032x}"])
+    assert second.trace_id != first.trace_id and second.links == [f"{7:032x}"]
+
+
+def test_a_span_within_the_callers_trace_stays_the_parent(sent):
+    around = trace.NonRecordingSpan(trace.SpanContext(7, 8, is_remote=False, trace_flags=trace.TraceFlags(1)))
+    with trace.use_span(around), groundwatch.request("q", traceparent=f"00-{7:032x}-{9:016x}-01"):
+        pass
+    assert sent().root().parent_id == f"{8:016x}"
