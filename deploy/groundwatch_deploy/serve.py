@@ -298,6 +298,7 @@ class Monitor:
             now=self.now,
             candidate_key=self.secrets.candidate_key.value,
             candidate_policy=self.settings.candidates,
+            labelling=self.settings.labelling,
             objectives=self.settings.objectives,
             alerts=self.settings.alerts,
         )

@@ -17,6 +17,7 @@ from groundwatch_deploy.config import ConfigError, JudgeConfig, ServerConfig, bu
 from groundwatch_deploy.retention import RetentionConfig
 from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.console import ConsoleConfig
+from groundwatch_review.rereading import RereadingConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Settings:
     feedback: FeedbackPolicy = field(default_factory=FeedbackPolicy)
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
+    labelling: RereadingConfig = field(default_factory=RereadingConfig)
     candidates: CandidatePolicy = field(default_factory=CandidatePolicy)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     alerts: AlertsConfig = field(default_factory=AlertsConfig)
@@ -42,6 +44,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "feedback": FeedbackPolicy,
     "judge": JudgeConfig,
     "console": ConsoleConfig,
+    "labelling": RereadingConfig,
     "candidates": CandidatePolicy,
     "retention": RetentionConfig,
     "alerts": AlertsConfig,

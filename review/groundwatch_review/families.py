@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -56,6 +57,33 @@ def normal(text: str) -> str:
     """Letters, digits and nothing else; placeholders keep their type and lose their number."""
     text = re.sub(r"\[\[([A-Z_]+)_[A-Z0-9]+\]\]", r" \1 ", text)
     return " ".join(re.sub(r"[\W_]+", " ", unicodedata.normalize("NFKC", text).casefold()).split())
+
+
+def sizes(failures: Sequence[tuple[str, str, str]]) -> list[int]:
+    """How many of *failures* (layer, question, page) are each one again: same fault, and question or page alike.
+
+    A first impression of raw traces for the queue; the family of a candidate is taken from redacted text.
+    """
+    leader = list(range(len(failures)))
+
+    def top(place: int) -> int:
+        while leader[place] != place:
+            place = leader[place]
+        return place
+
+    asked = [(layer, normal(question)) for layer, question, _page in failures]
+    firsts: dict[tuple[str, ...], int] = {}
+    for place, (layer, _question, page) in enumerate(failures):
+        for key in ((layer, "question", asked[place][1]), (layer, "page", page)):
+            if key[2]:
+                leader[top(place)] = top(firsts.setdefault(key, place))
+    distinct = [place for key, place in firsts.items() if key[1] == "question"]
+    for number, place in enumerate(distinct):
+        for other in distinct[:number]:
+            if asked[place][0] == asked[other][0] and _same_question(asked[place][1], asked[other][1]):
+                leader[top(place)] = top(other)
+    counts = Counter(top(place) for place in range(len(failures)))
+    return [counts[top(place)] for place in range(len(failures))]
 
 
 def _own(document: Document) -> str:

@@ -184,6 +184,15 @@ def _criteria(form: Mapping[str, str], claims: Sequence[ClaimVerdict], shown: in
     return found
 
 
+def places(trace: RagTrace) -> dict[str, str]:
+    """By document id, the name of its place on a page: an id is a stranger's text."""
+    names: dict[str, str] = {}
+    for documents in (trace.context, trace.reranked, trace.candidates):
+        for document in documents or ():
+            names.setdefault(document.id, f"document-{len(names) + 1}")
+    return names
+
+
 def readable(trace: RagTrace) -> dict[str, Document]:
     """By id, the document whose text is shown and labelled: of one in several lists, what the model was sent."""
     lists = (trace.candidates, trace.reranked, trace.context)
@@ -195,7 +204,8 @@ def _passages(form: Mapping[str, str], trace: RagTrace) -> Iterable[Evidence]:
     documents = readable(trace)
     sent = {document.id for document in trace.context or ()}
     seen: set[tuple[str, int, int]] = set()
-    selected = [_selected(piece, documents) for piece in _pieces(form.get("evidence", ""))]
+    placed = {place: documents[name] for name, place in places(trace).items() if name in documents}
+    selected = [_selected(piece, placed) for piece in _pieces(form.get("evidence", ""))]
     pasted = [_pasted(line, documents) for line in _lines(form, "evidence_text")]
     for name, start, end in [*selected, *pasted]:
         if (name, start, end) in seen:
@@ -216,13 +226,13 @@ def _pieces(text: str) -> list[Any]:
     return found
 
 
-def _selected(piece: Any, documents: Mapping[str, Document]) -> tuple[str, int, int]:
+def _selected(piece: Any, placed: Mapping[str, Document]) -> tuple[str, int, int]:
     """The offsets must give exactly the words that the person saw: the page may be older than the text."""
     if not isinstance(piece, dict):
         raise Refused("a selected passage is no object of document, start, end and quote")
     name = piece.get("document")
     start, end = (value if type(value) is int else -1 for value in (piece.get("start"), piece.get("end")))
-    document = documents.get(name) if isinstance(name, str) else None
+    document = placed.get(name) if isinstance(name, str) else None
     if document is None:
         raise Refused("a selected passage names a document that this trace does not hold")
     text = document.text or ""

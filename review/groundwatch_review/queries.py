@@ -26,22 +26,16 @@ from sqlalchemy import (
 )
 
 from groundwatch_collector import ragtrace
+from groundwatch_collector.noticing import REASK_NAME
 from groundwatch_collector.ragtrace import RagTrace
 from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.tables import feedback, ledger, sampled_traces, traffic_tally
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion
-from groundwatch_scorer.second_look import PEOPLE
-from groundwatch_scorer.tables import fault_tally, judgements, second_looks, verdict_tally
+from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
 
 from .tables import candidates, reviews
 
 COMPLETED = tuple(str(outcome) for outcome in ragtrace.COMPLETED)
-
-UNCERTAIN_BELOW = 0.6
-"""A fault named with less confidence than this is shown as uncertain in the review queue."""
-
-DRAWN_FIRST = 50
-"""Of the traces drawn for people so many come before all others: more would hide the failures behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +231,7 @@ def durations(connection: Connection, scope: Scope, limit: int) -> list[float]:
 
 def first_token_times(connection: Connection, scope: Scope, limit: int) -> list[tuple[float, float]]:
     """(seconds to the first token, weight) of the newest *limit* sampled requests: only those keep their stages."""
-    seconds = _json_number(connection, sampled_traces.c.payload, "time_to_first_token_seconds")
+    seconds = json_number(connection, sampled_traces.c.payload, "time_to_first_token_seconds")
     rows = connection.execute(
         select(seconds, sampled_traces.c.inclusion_probability)
         .join(ledger, ledger.c.trace_id == sampled_traces.c.trace_id)
@@ -266,17 +260,18 @@ def waiting(connection: Connection, app: str) -> int:
     return int(connection.execute(select(func.count()).select_from(sampled_traces).where(where)).scalar_one())
 
 
-def _json_path(connection: Connection, column: Column[Any], *path: str) -> Any:
+def json_path(connection: Connection, column: Column[Any], *path: str | int) -> Any:
     """Text at *path* of a JSON text column, on either database."""
     if connection.dialect.name == "sqlite":
         # One odd row must not take the whole list with it.
-        return case((func.json_valid(column) == 1, func.json_extract(column, "$." + ".".join(path))), else_=None)
+        place = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+        return case((func.json_valid(column) == 1, func.json_extract(column, place)), else_=None)
     # PostgreSQL before 16 cannot ask whether a text is JSON; what is not even an object would fail in the cast.
-    return case((column.like("{%}"), func.json_extract_path_text(cast(column, JSON), *path)), else_=None)
+    return case((column.like("{%}"), func.json_extract_path_text(cast(column, JSON), *map(str, path))), else_=None)
 
 
-def _json_number(connection: Connection, column: Column[Any], *path: str) -> Any:
-    found = _json_path(connection, column, *path)
+def json_number(connection: Connection, column: Column[Any], *path: str) -> Any:
+    found = json_path(connection, column, *path)
     return found if connection.dialect.name == "sqlite" else cast(found, ledger.c.duration_seconds.type)
 
 
@@ -312,6 +307,7 @@ class TraceRow:
     decision: str  # of a reviewer
     sentiment: str  # worst feedback received
     badness: float
+    asked_again: bool = False  # nearly the same question followed: the collector noticed it
     reason: str = ""
 
 
@@ -331,7 +327,7 @@ def latest_model_judgement() -> Any:
     return judgements.c.id == newest
 
 
-def _has_feedback(sentiment: str) -> ColumnElement[bool]:
+def has_feedback(sentiment: str) -> ColumnElement[bool]:
     """Not what is quarantined: a burst must not fill the queue of people either. A trace's own page shows it."""
     same = feedback.c.trace_id == ledger.c.trace_id
     return exists().where(same, feedback.c.sentiment == sentiment, feedback.c.quarantined.is_(False))
@@ -345,7 +341,7 @@ def _badness(confidence: Any) -> Any:
         (judgements.c.label == "pass", literal(0.5)),
         else_=literal(0.0),
     )
-    complained = case((_has_feedback("negative"), literal(1.0)), else_=literal(0.0))
+    complained = case((has_feedback("negative"), literal(1.0)), else_=literal(0.0))
     return scored + complained
 
 
@@ -353,9 +349,9 @@ def trace_rows(
     connection: Connection, wanted: TraceFilter, limit: int, after: tuple[float, float, str] | None = None
 ) -> list[TraceRow]:
     """Up to *limit* traces of the ledger; *after* is (badness, started_at, trace_id) of the last row shown."""
-    layer = _json_path(connection, judgements.c.detail, "fault", "layer")
-    confidence = _json_number(connection, judgements.c.detail, "fault", "confidence")
-    query = _json_path(connection, sampled_traces.c.payload, "query")
+    layer = json_path(connection, judgements.c.detail, "fault", "layer")
+    confidence = json_number(connection, judgements.c.detail, "fault", "confidence")
+    query = json_path(connection, sampled_traces.c.payload, "query")
     badness = _badness(confidence) if wanted.sort == "worst" else literal(0.0)
     rows = connection.execute(
         select(
@@ -366,9 +362,10 @@ def trace_rows(
             func.coalesce(layer, "").label("layer"),
             func.coalesce(reviews.c.decision, "").label("decision"),
             _worst_sentiment().label("sentiment"),
+            _asked_again().label("asked_again"),
             badness.label("badness"),
         )
-        .select_from(_trace_join())
+        .select_from(trace_join())
         .where(_trace_where(wanted, query, layer), _beyond(after, badness), ledger.c.verdict != "skipped")
         .order_by(badness.desc(), ledger.c.started_at.desc(), ledger.c.trace_id.desc())
         .limit(limit)
@@ -376,7 +373,7 @@ def trace_rows(
     return [_trace_row(row) for row in rows]
 
 
-def _trace_join() -> Any:
+def trace_join() -> Any:
     return (
         ledger.outerjoin(sampled_traces, sampled_traces.c.trace_id == ledger.c.trace_id)
         .outerjoin(judgements, latest_model_judgement())
@@ -386,7 +383,12 @@ def _trace_join() -> Any:
 
 def _worst_sentiment() -> Any:
     words = ("negative", "neutral", "positive")
-    return case(*((_has_feedback(word), literal(word)) for word in words), else_=literal(""))
+    return case(*((has_feedback(word), literal(word)) for word in words), else_=literal(""))
+
+
+def _asked_again() -> ColumnElement[bool]:
+    same = feedback.c.trace_id == ledger.c.trace_id
+    return exists().where(same, feedback.c.name == REASK_NAME, feedback.c.quarantined.is_(False))
 
 
 def _beyond(after: tuple[float, float, str] | None, badness: Any) -> ColumnElement[bool]:
@@ -405,7 +407,7 @@ def _trace_where(wanted: TraceFilter, query: Any, layer: Any) -> ColumnElement[b
     if wanted.layer:
         parts.append(layer == wanted.layer)
     if wanted.feedback:
-        parts.append(_has_feedback(wanted.feedback))
+        parts.append(has_feedback(wanted.feedback))
     if wanted.since is not None:
         parts.append(ledger.c.started_at >= wanted.since)
     if wanted.until is not None:
@@ -442,6 +444,7 @@ def _trace_row(row: Row[Any]) -> TraceRow:
         decision=row.decision,
         sentiment=row.sentiment,
         badness=float(row.badness),
+        asked_again=bool(row.asked_again),
         reason=row.reason,
     )
 
@@ -509,21 +512,22 @@ class TraceRecord:
 
 def trace(connection: Connection, trace_id: str) -> TraceRecord | None:
     """Read one trace with all that was said of it, newest judgement first; None when the ledger does not know it."""
-    confidence = _json_number(connection, judgements.c.detail, "fault", "confidence")
+    confidence = json_number(connection, judgements.c.detail, "fault", "confidence")
     row = connection.execute(
         select(
             ledger,
             sampled_traces.c.state,
             sampled_traces.c.payload,
             sampled_traces.c.family,
-            _json_path(connection, sampled_traces.c.payload, "query").label("query"),
+            json_path(connection, sampled_traces.c.payload, "query").label("query"),
             func.coalesce(judgements.c.label, "").label("label"),
-            func.coalesce(_json_path(connection, judgements.c.detail, "fault", "layer"), "").label("layer"),
+            func.coalesce(json_path(connection, judgements.c.detail, "fault", "layer"), "").label("layer"),
             func.coalesce(reviews.c.decision, "").label("decision"),
             _worst_sentiment().label("sentiment"),
+            _asked_again().label("asked_again"),
             _badness(confidence).label("badness"),
         )
-        .select_from(_trace_join())
+        .select_from(trace_join())
         .where(ledger.c.trace_id == trace_id)
     ).one_or_none()
     if row is None:
@@ -580,99 +584,6 @@ def candidate_of(connection: Connection, trace_id: str) -> str:
     """Identifier of the candidate made from *trace_id*, or ""."""
     found = connection.execute(select(candidates.c.candidate_id).where(candidates.c.trace_id == trace_id)).scalar()
     return found or ""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueItem:
-    trace_id: str
-    started_at: float
-    version: str
-    query: str | None
-    why: tuple[str, ...]  # drawn | failed | failed_unsure | complained | complained_but_passed | unscored
-    layer: str
-    confidence: float | None
-
-
-def review_queue(connection: Connection, app: str, limit: int) -> list[QueueItem]:
-    """What a person should look at: first up to ``DRAWN_FIRST`` that were drawn for people, then the most telling.
-
-    Of those: judged failures with a complaint, then failures by confidence, then complaints that the judge passed,
-    then what it could not tell. What was drawn comes by time alone: whoever stops half-way has read a random part.
-    """
-    drawn = and_(_needs_review(app), _drawn_for_people())
-    first = connection.execute(_queue(connection, drawn, by_time=True).limit(min(limit, DRAWN_FIRST))).all()
-    shown = [row.trace_id for row in first]
-    others = and_(_needs_review(app), ledger.c.trace_id.not_in(shown))
-    rest = connection.execute(_queue(connection, others, by_time=False).limit(limit - len(first)))
-    return [_queue_item(row) for row in (*first, *rest)]
-
-
-def _queue(connection: Connection, where: ColumnElement[bool], *, by_time: bool) -> Select[Any]:
-    layer = _json_path(connection, judgements.c.detail, "fault", "layer")
-    confidence = _json_number(connection, judgements.c.detail, "fault", "confidence")
-    failed, complained = judgements.c.label == "fail", _has_feedback("negative")
-    telling = (_queue_order(failed, complained, confidence), func.coalesce(confidence, 0.5).desc())
-    return (
-        select(
-            ledger.c.trace_id,
-            ledger.c.started_at,
-            ledger.c.version,
-            _json_path(connection, sampled_traces.c.payload, "query").label("query"),
-            func.coalesce(judgements.c.label, "").label("label"),
-            complained.label("complained"),
-            _drawn_for_people().label("drawn"),
-            func.coalesce(layer, "").label("layer"),
-            confidence.label("confidence"),
-        )
-        .select_from(_trace_join())
-        .where(where)
-        .order_by(*(() if by_time else telling), ledger.c.started_at.desc(), ledger.c.trace_id)
-    )
-
-
-def _drawn_for_people() -> ColumnElement[bool]:
-    """Chosen with a known chance to be read by people, and not labelled by any yet."""
-    looks = and_(second_looks.c.trace_id == ledger.c.trace_id, second_looks.c.asked == PEOPLE, second_looks.c.chosen)
-    said = judgements.alias("said")
-    by_people = and_(
-        said.c.trace_id == ledger.c.trace_id,
-        said.c.annotator_kind == AnnotatorKind.HUMAN.value,
-        said.c.criterion == Criterion.ANY_FAILURE.value,
-    )
-    return and_(exists().where(looks), ~exists().where(by_people))
-
-
-def _needs_review(app: str) -> ColumnElement[bool]:
-    worth = or_(judgements.c.label.in_(("fail", "unscored")), _has_feedback("negative"), _drawn_for_people())
-    finished = sampled_traces.c.state.in_(("judged", "unscored"))
-    readable = sampled_traces.c.payload != BLANK_PAYLOAD
-    return and_(ledger.c.app == app, finished, worth, readable, reviews.c.trace_id.is_(None))
-
-
-def _queue_order(failed: Any, complained: Any, confidence: Any) -> Any:
-    sure = func.coalesce(confidence, 0.0) >= UNCERTAIN_BELOW
-    return case((and_(failed, complained), 0), (and_(failed, sure), 1), (complained, 2), (failed, 3), else_=4)
-
-
-def _queue_item(row: Row[Any]) -> QueueItem:
-    return QueueItem(row.trace_id, row.started_at, row.version, row.query, _why(row), row.layer, row.confidence)
-
-
-def _why(row: Row[Any]) -> tuple[str, ...]:
-    failed = row.label == "fail"
-    reasons = ["drawn"] if row.drawn else []
-    if failed:
-        reasons.append("failed" if (row.confidence or 0.0) >= UNCERTAIN_BELOW else "failed_unsure")
-    if row.complained:
-        reasons.append("complained" if failed else "complained_but_passed")
-    if row.label == "unscored":
-        reasons.append("unscored")
-    return tuple(reasons)
-
-
-def review_queue_size(connection: Connection, app: str) -> int:
-    where = _needs_review(app)
-    return int(connection.execute(select(func.count()).select_from(_trace_join()).where(where)).scalar_one())
 
 
 @dataclass(frozen=True, slots=True)

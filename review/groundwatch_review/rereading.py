@@ -22,9 +22,9 @@ DAY_SECONDS: Final = 86_400.0
 class RereadingConfig:
     """How much is read twice, and when a person reads the same again."""
 
-    second_reader_share: float = 0.1  # in [0, 1]
-    repeat_share: float = 0.05  # in [0, 1]
-    repeat_after_days: float = 7.0
+    second_reader_share: float = 0.1  # of all labelled traces, 0 to 1: read blind by a second person
+    repeat_share: float = 0.05  # of all labelled traces, 0 to 1: read blind again by the same person
+    repeat_after_days: float = 7.0  # when; the text of a trace must still be kept then ([retention] raw_days)
 
     def __post_init__(self) -> None:
         for name in ("second_reader_share", "repeat_share"):

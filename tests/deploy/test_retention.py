@@ -24,7 +24,7 @@ from groundwatch_deploy.retention import DAY_SECONDS, KINDS, RetentionConfig
 from groundwatch_deploy.serve import Monitor
 from groundwatch_deploy.settings import load
 from groundwatch_review import candidates as candidate_desk
-from groundwatch_review import desk, labelling_policy, queries, readings
+from groundwatch_review import desk, labelling_policy, queries, readings, review_queue
 from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.labels import Expectation, Label
 from groundwatch_review.tables import candidates, reviews
@@ -173,10 +173,10 @@ def test_what_waits_for_a_person_keeps_its_text_longer_but_not_for_ever(world: W
     candidate_desk.create(world.engine, f"{2:032x}", b"k" * 32, world.time)
     assert world.pass_days(1)["payloads"] == 1  # confirmed, and a candidate of its own now
     with world.engine.connect() as connection:
-        assert queries.review_queue_size(connection, "shop") == 1
+        assert review_queue.size(connection, "shop") == 1
     assert world.pass_days(14.1)["payloads"] == 1  # nobody looked at it
     with world.engine.connect() as connection:
-        assert queries.review_queue_size(connection, "shop") == 0
+        assert review_queue.size(connection, "shop") == 0
 
 
 def test_a_disputed_trace_waits_and_how_people_labelled_is_known_after_its_text(world: World) -> None:

@@ -18,7 +18,7 @@ from groundwatch_alerts.objectives import Objective
 from groundwatch_collector import storage
 from groundwatch_collector.ragtrace import Document
 from groundwatch_collector.tables import traffic_tally
-from groundwatch_review import queries
+from groundwatch_review import review_queue
 from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.tables import candidates, reviews
 from groundwatch_scorer.judgement import AnnotatorKind, Assessment, ClaimVerdict, Evidence, Verdict
@@ -150,7 +150,7 @@ def test_pages_fit_their_screen_and_stay_on_this_origin(open_page, world, tmp_pa
 
 def test_the_queue_is_worked_by_keyboard_alone(open_page, engine, world):
     with storage.reader(engine).connect() as connection:
-        ids = [item.trace_id for item in queries.review_queue(connection, "manual-assistant", 3)]
+        ids = [item.trace_id for item in review_queue.read(connection, "manual-assistant", 3)]
     watch = open_page()
     page = watch.page
     watch.go("/")

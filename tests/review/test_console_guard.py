@@ -182,7 +182,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(client):
 
 
 def test_a_form_has_a_bound(client, world):
-    body = {"csrf": "x", "note": "n" * 100_000}
+    body = {"csrf": "x", "note": "n" * 300_000}
     answer = client.post(f"/traces/{world.failed[0]}/decision", data=body, headers={"origin": ORIGIN})
     assert answer.status_code == 413
 

@@ -17,7 +17,7 @@ from groundwatch_alerts.estimator import estimate
 from groundwatch_collector import ragtrace, storage
 from groundwatch_collector.ragtrace import Document, Outcome
 from groundwatch_collector.tables import feedback, sampled_traces, traffic_tally
-from groundwatch_review import queries
+from groundwatch_review import queries, review_queue
 from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.console.guard import CSRF_COOKIE
@@ -354,7 +354,7 @@ def test_what_is_not_there_is_a_404_page(client, path):
 
 def test_the_queue_begins_with_judged_failures_that_users_complained_of(client, world):
     with storage.reader(world.engine).connect() as connection:
-        queue = queries.review_queue(connection, APP, 500)
+        queue = review_queue.read(connection, APP, 500)
     both = [set(item.why) >= {"complained"} for item in queue]
     assert both == sorted(both, reverse=True)
     assert {item.trace_id for item in queue} == set(world.failed)
@@ -373,7 +373,7 @@ def test_a_notice_in_the_address_is_made_of_checked_words_only(client, world):
 
 def test_an_item_can_be_addressed_and_leads_to_its_neighbours(client, world):
     with storage.reader(world.engine).connect() as connection:
-        ids = [item.trace_id for item in queries.review_queue(connection, APP, 5)]
+        ids = [item.trace_id for item in review_queue.read(connection, APP, 5)]
     page = client.get("/review", params={"item": ids[2]}).text
     assert f'data-key="k" href="/review?app={APP}&amp;item={ids[1]}"' in page
     assert f'data-key="j" href="/review?app={APP}&amp;item={ids[3]}"' in page
@@ -405,9 +405,9 @@ def test_confirming_makes_a_redacted_candidate_and_goes_on_to_the_next(client, e
 
 def test_quarantined_complaints_do_not_fill_the_queue(engine, world):
     with engine.begin() as connection:
-        before = [item.why for item in queries.review_queue(connection, APP, 500)]
+        before = [item.why for item in review_queue.read(connection, APP, 500)]
         connection.execute(update(feedback).values(quarantined=True))
-        after = [item.why for item in queries.review_queue(connection, APP, 500)]
+        after = [item.why for item in review_queue.read(connection, APP, 500)]
     assert any({"complained", "complained_but_passed"} & set(why) for why in before)
     assert not any({"complained", "complained_but_passed"} & set(why) for why in after)
 
@@ -416,7 +416,7 @@ def test_rejecting_takes_the_trace_out_of_the_queue_and_makes_no_candidate(clien
     trace_id = world.failed[0]
     assert post(client, f"/traces/{trace_id}/decision", decision="reject", back="review").status_code == 303
     with storage.reader(engine).connect() as connection:
-        assert trace_id not in [item.trace_id for item in queries.review_queue(connection, APP, 500)]
+        assert trace_id not in [item.trace_id for item in review_queue.read(connection, APP, 500)]
         assert connection.execute(select(candidates)).all() == []
 
 

@@ -56,7 +56,7 @@ def read(**changes: str) -> Label:
 
 
 def selected(**changes: Any) -> str:
-    return json.dumps([{"document": "d1", "start": 0, "end": 7, "quote": "Uploads", **changes}])
+    return json.dumps([{"document": "document-1", "start": 0, "end": 7, "quote": "Uploads", **changes}])
 
 
 # From a form
@@ -99,7 +99,8 @@ def test_a_selected_passage_is_kept_as_document_and_offsets() -> None:
         {"start": -27, "end": -20},
         {"start": "0"},
         {"end": 10_000},
-        {"document": "d2"},
+        {"document": "document-2"},
+        {"document": "d1"},
         {"document": None},
     ],
 )

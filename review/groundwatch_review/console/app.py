@@ -27,24 +27,28 @@ from groundwatch_collector.storage import reader
 from groundwatch_scorer.judgement import FaultLayer
 
 from .. import candidates as store
-from .. import desk, queries
+from .. import desk, queries, readings
 from ..audit import AuditLog
 from ..candidates import CandidatePolicy
 from ..export import export_jsonl
-from ..queries import QueueItem, TraceFilter, TraceRow
+from ..queries import TraceFilter, TraceRow
+from ..rereading import Rereading, RereadingConfig
 from . import charts, overview
 from .access import EVERYBODY, Access
 from .candidatepage import candidate_page
 from .config import WINDOWS, ConsoleConfig
 from .formats import iso
 from .guard import FORM_LIMIT_BYTES, Forbidden, Guard, cookies, read_form
+from .overview import Asked, Overview
 from .promises import Promised
 from .rendering import HERE, YEAR_SECONDS, environment, href, respond, set_cookie
+from .reviewdesk import REVIEWER_COOKIE, ReviewDesk, label_form, notice
 from .tracepage import trace_page
 
-REVIEWER_COOKIE = "groundwatch_reviewer"
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _CANDIDATE_ID = re.compile(r"rc_[0-9a-f]{24}")
+CARRIED = ("app", "version", "window", "verdict", "layer", "outcome", "stratum", "feedback", "sort", "q", "why")
+"""Filters that the navigation takes along from page to page; a page leaves what it does not know."""
 VERDICTS = ("fail", "pass", "not_applicable", "unscored", "waiting", "not_sampled")
 SENTIMENTS = ("negative", "neutral", "positive")
 
@@ -59,6 +63,7 @@ def console_app(
     objectives: Sequence[Objective] = (),
     alerts: AlertsConfig | None = None,
     audit_key: bytes = b"",
+    labelling: RereadingConfig | None = None,
 ) -> ASGIApp:
     """The console over *engine*. *candidate_key* signs candidates; without it confirming makes none.
 
@@ -66,9 +71,10 @@ def console_app(
     *audit_key* is what the audit trail is chained with.
     """
     audit = AuditLog(engine, audit_key, now)
-    console = Console(engine, config, now, candidate_key, candidate_policy)
+    rereading = Rereading(candidate_key, labelling or RereadingConfig())
+    console = Console(engine, config, now, candidate_key, candidate_policy, rereading=rereading)
     promised = Promised(engine, now, objectives, alerts or AlertsConfig(), console.page)
-    routes = [*console.routes(), *promised.routes()]
+    routes = [*console.routes(), *console.desk.routes(), *promised.routes()]
     app = Starlette(
         routes=routes,
         exception_handlers={
@@ -90,6 +96,8 @@ class Console:
         now: Callable[[], float],
         candidate_key: bytes,
         candidate_policy: CandidatePolicy | None,
+        *,
+        rereading: Rereading,
     ) -> None:
         self._engine = engine
         self._config = config
@@ -97,6 +105,17 @@ class Console:
         self._key = candidate_key
         self._policy = candidate_policy
         self._templates = environment()
+        self._rereading = rereading
+        self.desk = ReviewDesk(
+            engine,
+            config,
+            now,
+            candidate_key=candidate_key,
+            candidate_policy=candidate_policy,
+            rereading=rereading,
+            page=self.page,
+            reviewer=self.reviewer,
+        )
 
     def routes(self) -> list[Route | Mount]:
         return [
@@ -104,8 +123,6 @@ class Console:
             Route("/api/overview", self.overview_json),
             Route("/traces", self.traces),
             Route("/traces/{trace_id}", self.trace),
-            Route("/traces/{trace_id}/decision", self.decide, methods=["POST"]),
-            Route("/review", self.review),
             Route("/candidates", self.candidates),
             Route("/candidates/export", self.export, methods=["POST"]),
             Route("/candidates/{candidate_id}", self.candidate),
@@ -129,10 +146,18 @@ class Console:
             "here": request.url.path,
             "app": request.query_params.get("app", ""),
             "window": request.query_params.get("window", ""),
-            "needs_review": None,
+            "needs_review": None if "needs_review" in context or status != 200 else self._waiting(request, context),
+            "carried": {name: value for name, value in request.query_params.items() if name in CARRIED},
             "refresh": 0,
         }
         return respond(self._templates, request, name, {**shared, **context}, status)
+
+    def _waiting(self, request: Request, context: Mapping[str, Any]) -> int:
+        """The figure in the navigation, of a page that does not count itself."""
+        with self._read() as connection:
+            apps = [seen.app for seen in queries.apps(connection)]
+            asked = str(context.get("app") or request.query_params.get("app", ""))
+            return self.desk.waiting(connection, asked if asked in apps else next(iter(apps), ""), request)
 
     # Overview
 
@@ -143,7 +168,7 @@ class Console:
             if chosen is None:
                 context = {"collector_url": self._config.collector_url, "refresh": self._config.refresh_seconds}
                 return self.page(request, "empty.html", context)
-            shown = overview.read(connection, chosen[0], self._config, self._now())
+            shown = self._figures(connection, chosen[0], request)
         context = {
             "o": shown,
             "choices": chosen[1],
@@ -156,10 +181,13 @@ class Console:
         }
         return self.page(request, "overview.html", context)
 
+    def _figures(self, connection: Connection, asked: Asked, request: Request) -> Overview:
+        return overview.read(connection, asked, self._config, self._now(), self.desk.reader_of(request))
+
     def overview_json(self, request: Request) -> Response:
         with self._read() as connection:
             chosen = overview.choose(connection, _asked(request), self._config)
-            shown = None if chosen is None else overview.read(connection, chosen[0], self._config, self._now())
+            shown = None if chosen is None else self._figures(connection, chosen[0], request)
         body: dict[str, Any] = {"app": None} if shown is None else asdict(shown)
         return Response(orjson.dumps(body), media_type="application/json")
 
@@ -183,7 +211,7 @@ class Console:
                 "apps": apps,
                 "versions": [version for version, _first in queries.versions(connection, wanted.app)],
                 "strata": queries.strata_seen(connection, wanted.app),
-                "needs_review": queries.review_queue_size(connection, wanted.app),
+                "needs_review": self.desk.waiting(connection, wanted.app, request),
                 "app": wanted.app,
             }
         return self.page(request, "traces.html", {**context, **_closed_sets()})
@@ -214,74 +242,29 @@ class Console:
             record = queries.trace(connection, trace_id)
             if record is None:
                 raise HTTPException(404, "No trace with this identifier is in the ledger.")
-            needs_review = queries.review_queue_size(connection, record.app)
+            needs_review = self.desk.waiting(connection, record.app, request)
+            said = readings.of_trace(connection, trace_id)
         shared = {"record": record, "app": record.app, "needs_review": needs_review, **_closed_sets()}
         if record.trace is None:
             return self.page(request, "trace_counted.html", shared)
-        context = {**shared, "t": trace_page(record, record.trace), "back": "trace", "notice": _notice(request)}
+        drawn = record.review is None and self._rereading.is_drawn(trace_id)
+        context = {
+            **shared,
+            "t": trace_page(record, record.trace),
+            "back": "trace",
+            "notice": notice(request),
+            "form": label_form(record),
+            "drawn": drawn,
+            "blind": False,
+            "said": said,
+        }
         return self.page(request, "trace.html", context)
 
-    # Review
+    # Who reviews
 
-    def review(self, request: Request) -> Response:
-        with self._read() as connection:
-            apps = [seen.app for seen in queries.apps(connection)]
-            if not apps:
-                return self.page(request, "empty.html", {"collector_url": self._config.collector_url})
-            app = request.query_params.get("app", "")
-            app = app if app in apps else apps[0]
-            queue = queries.review_queue(connection, app, self._config.queue_limit)
-            place = _place(queue, request.query_params.get("item", ""))
-            record = queries.trace(connection, queue[place].trace_id) if queue else None
-            context: dict[str, Any] = {
-                "apps": apps,
-                "app": app,
-                "queue": queue,
-                "place": place,
-                "needs_review": queries.review_queue_size(connection, app),
-                "notice": _notice(request),
-                "back": "review",
-            }
-        if record is None or record.trace is None:
-            return self.page(request, "review_empty.html", context)
-        context |= {"record": record, "t": trace_page(record, record.trace), "item": queue[place], **_closed_sets()}
-        return self.page(request, "review.html", context)
-
-    async def decide(self, request: Request) -> Response:
-        """Confirm or reject one failure; a confirmed one becomes a redacted candidate that waits for a person."""
-        trace_id = _trace_id(request)
-        form = await read_form(request)
-        reviewer = self._reviewer(request)
-        target = await run_in_threadpool(self._decide, trace_id, form, reviewer)
-        response = RedirectResponse(target, 303)
-        set_cookie(response, request, REVIEWER_COOKIE, reviewer, YEAR_SECONDS)
-        return response
-
-    def _reviewer(self, request: Request) -> str:
+    def reviewer(self, request: Request) -> str:
         held = cookies(request).get(REVIEWER_COOKIE, "")
         return held if desk.is_reviewer(held) else desk.new_reviewer()
-
-    def _decide(self, trace_id: str, form: Mapping[str, str], reviewer: str) -> str:
-        layer, note, decision = form.get("fault_layer", ""), form.get("note", "").strip(), form.get("decision", "")
-        candidate_id = ""
-        if decision == "confirm":
-            desk.confirm(self._engine, trace_id, layer, note, reviewer, self._now())
-            candidate_id = self._make_candidate(trace_id)
-        elif decision == "reject":
-            desk.reject(self._engine, trace_id, layer, note, reviewer, self._now())
-        else:
-            raise desk.Refused(f"decision {decision[:40]!r} is not known; accepted: confirm, reject")
-        if form.get("back") == "review":
-            done = {"done": decision, "candidate": candidate_id, "trace": trace_id}
-            return href("/review", app=form.get("app", ""), item=form.get("next", ""), **done)
-        if candidate_id:
-            return href(f"/candidates/{candidate_id}")
-        return href(f"/traces/{trace_id}", done=decision)
-
-    def _make_candidate(self, trace_id: str) -> str:
-        if not self._key:
-            return ""
-        return store.create(self._engine, trace_id, self._key, self._now(), policy=self._policy)
 
     # Candidates
 
@@ -291,7 +274,7 @@ class Console:
         context = {
             "rows": [candidate_page(row) for row in rows],
             "ready": bool(self._key),
-            "notice": _notice(request),
+            "notice": notice(request),
         }
         return self.page(request, "candidates.html", context)
 
@@ -306,7 +289,7 @@ class Console:
     async def decide_candidate(self, request: Request) -> Response:
         candidate_id = _candidate_id(request)
         form = await read_form(request)
-        reviewer = self._reviewer(request)
+        reviewer = self.reviewer(request)
         await run_in_threadpool(self._decide_candidate, candidate_id, form, reviewer)
         response = RedirectResponse(href(f"/candidates/{candidate_id}"), 303)
         set_cookie(response, request, REVIEWER_COOKIE, reviewer, YEAR_SECONDS)
@@ -414,10 +397,6 @@ def _cursor_text(row: TraceRow) -> str:
     return f"{row.badness!r}~{row.started_at!r}~{row.trace_id}"
 
 
-def _place(queue: list[QueueItem], trace_id: str) -> int:
-    return next((place for place, item in enumerate(queue) if item.trace_id == trace_id), 0)
-
-
 def _trace_id(request: Request) -> str:
     trace_id = str(request.path_params["trace_id"])
     if not _TRACE_ID.fullmatch(trace_id):
@@ -430,15 +409,3 @@ def _candidate_id(request: Request) -> str:
     if not _CANDIDATE_ID.fullmatch(candidate_id):
         raise HTTPException(404, "A candidate identifier is rc_ and 24 hexadecimal digits.")
     return candidate_id
-
-
-def _notice(request: Request) -> dict[str, str]:
-    """What was just done, from the address: closed words and checked identifiers only."""
-    asked = request.query_params
-    done, candidate_id, trace_id = (asked.get(name, "") for name in ("done", "candidate", "trace"))
-    known = done in ("confirm", "reject")
-    return {
-        "done": done if known else "",
-        "candidate": candidate_id if known and _CANDIDATE_ID.fullmatch(candidate_id) else "",
-        "trace": trace_id if known and _TRACE_ID.fullmatch(trace_id) else "",
-    }

@@ -12,8 +12,9 @@ from groundwatch_alerts.estimator import Estimate, StratumSums, estimate
 from groundwatch_collector.ragtrace import Outcome
 from groundwatch_scorer.judgement import Criterion
 
-from .. import queries
+from .. import queries, review_queue
 from ..queries import Cell, Scope
+from ..review_queue import ANYBODY, Reader
 from .config import WINDOWS, ConsoleConfig
 from .sentences import summary
 
@@ -187,7 +188,9 @@ def choose(connection: Connection, asked: Asked, config: ConsoleConfig) -> tuple
     return chosen, Choices(tuple(apps), tuple(known), tuple(Criterion), tuple(judges), tuple(WINDOWS))
 
 
-def read(connection: Connection, asked: Asked, config: ConsoleConfig, now: float) -> Overview:
+def read(
+    connection: Connection, asked: Asked, config: ConsoleConfig, now: float, reader: Reader = ANYBODY
+) -> Overview:
     """Everything on the page, from one snapshot of the database. *asked* is what :func:`choose` gave back."""
     length = WINDOWS[asked.window]
     scope = Scope(
@@ -228,7 +231,7 @@ def read(connection: Connection, asked: Asked, config: ConsoleConfig, now: float
         outcomes=proportions(outcomes),
         latency=_latency(connection, scope, config),
         strata=_strata(cells, total, queries.inclusion(connection, scope)),
-        needs_review=queries.review_queue_size(connection, asked.app),
+        needs_review=review_queue.size(connection, asked.app, reader),
     )
 
 

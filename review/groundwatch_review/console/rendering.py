@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ def environment() -> Environment:
     found.filters.update(
         ago=formats.ago, probability=formats.probability, visible=marking.visible, plain=marking.plain
     )
+    found.filters["json"] = json.dumps
     found.globals.update(href=href, strip=charts.strip, nice_top=charts.nice_top, csrf_field=CSRF_FIELD)
     return found
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from groundwatch_collector.ragtrace import Document, RagTrace, Stage
 from groundwatch_scorer.judgement import AnnotatorKind, Verdict
 
+from ..labels import places, readable
 from ..queries import JudgementRow, TraceRecord
 from .marking import Range, marked, passage, visible
 from .rankflow import RankFlow, rank_flow
@@ -31,6 +32,8 @@ LOOKS: Mapping[str, VerdictLook] = {
     Verdict.NOT_MENTIONED: VerdictLook("not-mentioned", "∅", "not in the sources"),
     Verdict.UNCERTAIN: VerdictLook("uncertain", "?", "could not tell"),
 }
+UNREAD = VerdictLook("unread", "·", "yours to judge")
+"""Of a claim whose verdict a blind reader must not see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +102,13 @@ class TracePage:
     weight: float
 
 
-def trace_page(record: TraceRecord, trace: RagTrace) -> TracePage:
-    """Lay out one sampled trace with its newest verdict by a judge."""
+def trace_page(record: TraceRecord, trace: RagTrace, *, blind: bool = False) -> TracePage:
+    """Lay out one sampled trace with its newest verdict by a judge; *blind*: only with where its claims are."""
     judgement = record.headline
     detail = _Detail({} if judgement is None else judgement.detail)
-    anchors = _anchors(trace)
+    if blind:
+        judgement, detail = None, detail.unread()
+    anchors = places(trace)
     reader = _Passages(trace, anchors)
     claims = detail.claims()
     fault = detail.fault(reader)
@@ -112,7 +117,7 @@ def trace_page(record: TraceRecord, trace: RagTrace) -> TracePage:
         record=record,
         trace=trace,
         judgement=judgement,
-        label=record.row.label,
+        label="" if blind else record.row.label,
         reasons=detail.words("reasons"),
         facts=detail.facts(),
         judge_flags=detail.words("flags"),
@@ -139,6 +144,10 @@ class _Detail:
     def objects(self, key: str, inside: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]]:
         found = (self._raw if inside is None else inside).get(key)
         return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+    def unread(self) -> _Detail:
+        places = [{key: claim.get(key) for key in ("text", "start", "end")} for claim in self.claims()]
+        return _Detail({"claims": [{**place, "verdict": UNREAD.css} for place in places]})
 
     def words(self, key: str) -> tuple[str, ...]:
         found = self._raw.get(key)
@@ -214,6 +223,8 @@ class _Passages:
 
 
 def _look(claim: Mapping[str, Any]) -> VerdictLook:
+    if claim.get("verdict") == UNREAD.css:
+        return UNREAD
     return LOOKS.get(str(claim.get("verdict")), LOOKS[Verdict.UNCERTAIN])
 
 
@@ -240,18 +251,10 @@ def _claim_card(number: int, claim: Mapping[str, Any], reader: _Passages) -> Cla
     )
 
 
-def _anchors(trace: RagTrace) -> dict[str, str]:
-    names: dict[str, str] = {}
-    for documents in (trace.context, trace.reranked, trace.candidates):
-        for document in documents or ():
-            names.setdefault(document.id, f"document-{len(names) + 1}")
-    return names
-
-
 def _documents(trace: RagTrace, anchors: Mapping[str, str], detail: _Detail) -> tuple[DocumentCard, ...]:
     lists = {"candidates": trace.candidates, "reranked": trace.reranked, "context": trace.context}
     ranks = {name: {d.id: d.rank for d in reversed(documents or ())} for name, documents in lists.items()}
-    held = {d.id: d for documents in lists.values() for d in documents or () if d.text is not None}
+    held = readable(trace)
     any_text = {d.id: d for documents in lists.values() for d in documents or ()}
     relevance = _relevance(trace, detail)
     cards = []

@@ -1,0 +1,271 @@
+"""Routes of the review desk: the queue, one item at a time, and what is done with a decision."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qsl
+
+from sqlalchemy import Connection, Engine
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from groundwatch_collector.storage import reader
+from groundwatch_scorer.criteria import read_detail
+from groundwatch_scorer.judgement import ClaimVerdict, FaultLayer
+
+from .. import candidates as store
+from .. import desk, labelling_policy, labels, queries, readings, review_queue
+from ..candidates import CandidatePolicy
+from ..queries import JudgementRow, TraceRecord
+from ..rereading import Rereading
+from ..review_queue import QueueItem, Reader, Wanted
+from .config import ConsoleConfig
+from .guard import read_form
+from .promises import Page
+from .rendering import YEAR_SECONDS, href, set_cookie
+from .tracepage import trace_page
+
+REVIEWER_COOKIE = "groundwatch_reviewer"
+FILTERS = ("app", "version", "layer", "why")
+BLIND_FOR = frozenset({"drawn", "reread"})
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+_CANDIDATE_ID = re.compile(r"rc_[0-9a-f]{24}")
+_READINGS = ("first", "second", "repeat", "again", "settled")
+
+
+class ReviewDesk:
+    def __init__(
+        self,
+        engine: Engine,
+        config: ConsoleConfig,
+        now: Callable[[], float],
+        *,
+        candidate_key: bytes,
+        candidate_policy: CandidatePolicy | None,
+        rereading: Rereading,
+        page: Page,
+        reviewer: Callable[[Request], str],
+    ) -> None:
+        self._engine = engine
+        self._config = config
+        self._now = now
+        self._key = candidate_key
+        self._policy = candidate_policy
+        self._rereading = rereading
+        self._page = page
+        self._reviewer = reviewer
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/review", self.review),
+            Route("/traces/{trace_id}/decision", self.decide, methods=["POST"]),
+        ]
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with reader(self._engine).connect() as connection, connection.begin():
+            yield connection
+
+    def reader_of(self, request: Request) -> Reader:
+        """For whom the queue is."""
+        return Reader(self._reviewer(request), self._now() - self._rereading.repeat_after_seconds)
+
+    def waiting(self, connection: Connection, app: str, request: Request) -> int:
+        """The figure in the navigation."""
+        return review_queue.size(connection, app, self.reader_of(request)) if app else 0
+
+    def is_blind(self, item: QueueItem) -> bool:
+        """Whether no verdict is shown: labels that measure a judge or a person must not know what those said."""
+        if "disputed" in item.why:
+            return False
+        return bool(BLIND_FOR.intersection(item.why)) or self._rereading.is_drawn(item.trace_id)
+
+    # The queue
+
+    def review(self, request: Request) -> Response:
+        who = self.reader_of(request)
+        with self._read() as connection:
+            apps = [seen.app for seen in queries.apps(connection)]
+            if not apps:
+                return self._page(request, "empty.html", {"collector_url": self._config.collector_url})
+            asked = request.query_params
+            app = asked.get("app", "") if asked.get("app", "") in apps else apps[0]
+            wanted = _wanted(asked)
+            queue = review_queue.read(connection, app, self._config.queue_limit, who, wanted)
+            place = _place(queue, asked.get("item", ""))
+            record = queries.trace(connection, queue[place].trace_id) if queue else None
+            context: dict[str, Any] = {
+                "apps": apps,
+                "app": app,
+                "versions": [version for version, _first in queries.versions(connection, app)],
+                "layers": tuple(FaultLayer),
+                "reasons": review_queue.REASONS,
+                "wanted": wanted,
+                "queue": [_shown(item) if self.is_blind(item) else item for item in queue],
+                "place": place,
+                "keep": _kept(asked, app),
+                "needs_review": review_queue.size(connection, app, who),
+                "notice": notice(request),
+            }
+            if record is not None:
+                context["said"] = readings.of_trace(connection, record.row.trace_id)
+        if record is None or record.trace is None:
+            return self._page(request, "review_empty.html", context)
+        blind = self.is_blind(queue[place])
+        form = label_form(record, blind=blind)
+        page = trace_page(record, record.trace, blind=blind)
+        here = {"record": record, "t": page, "item": context["queue"][place], "blind": blind, "form": form}
+        return self._page(request, "review.html", {**context, **here, "back": "review"})
+
+    # A decision
+
+    async def decide(self, request: Request) -> Response:
+        """Confirm or reject one failure; a confirmed one becomes a redacted candidate that waits for a person."""
+        trace_id = str(request.path_params["trace_id"])
+        if not _TRACE_ID.fullmatch(trace_id):
+            raise HTTPException(404, "A trace identifier has 32 lowercase hexadecimal digits.")
+        form = await read_form(request)
+        reviewer = self._reviewer(request)
+        target = await run_in_threadpool(self._decide, trace_id, form, reviewer)
+        response = RedirectResponse(target, 303)
+        set_cookie(response, request, REVIEWER_COOKIE, reviewer, YEAR_SECONDS)
+        return response
+
+    def _decide(self, trace_id: str, form: Mapping[str, str], reviewer: str) -> str:
+        blind = form.get("blind") == "yes"
+        label = labels.from_form(form, *self._what_was_shown(trace_id, form))
+        now = self._now()
+        decided = desk.decide(self._engine, trace_id, label, reviewer, now, rereading=self._rereading, blind=blind)
+        candidate_id = ""
+        if self._key and decided.rules and label.decision == "confirmed":
+            candidate_id = store.create(self._engine, trace_id, self._key, now, policy=self._policy)
+        store.note_readers(self._engine, trace_id, now)
+        return self._back(trace_id, form, decided, candidate_id)
+
+    def _what_was_shown(self, trace_id: str, form: Mapping[str, str]) -> tuple[Any, tuple[ClaimVerdict, ...]]:
+        """The trace and the claims that the form's numbers mean, which may be of an older verdict than the newest."""
+        with self._read() as connection:
+            record = queries.trace(connection, trace_id)
+        if record is None or not record.row.sampled:
+            return None, ()  # refused by the desk, with its reason
+        if record.trace is None:
+            raise desk.Refused("the days for which text is kept are over, so there is nothing to read and decide")
+        number = form.get("claims_of", "")
+        found = next((j for j in record.judgements if str(j.id) == number), None)
+        return record.trace, claims_of(found)
+
+    def _back(self, trace_id: str, form: Mapping[str, str], decided: desk.Decided, candidate_id: str) -> str:
+        agrees = "" if decided.agrees is None else "yes" if decided.agrees else "no"
+        done = {
+            "done": form.get("decision", ""),
+            "reading": "" if decided.reading == "first" else decided.reading,
+            "agrees": agrees,
+        }
+        if form.get("back") == "review":
+            kept = dict(parse_qsl(form.get("keep", "")))
+            filters = {name: kept[name] for name in FILTERS if name in kept}
+            return href(
+                "/review", **filters, item=form.get("next", ""), candidate=candidate_id, trace=trace_id, **done
+            )
+        if candidate_id:
+            return href(f"/candidates/{candidate_id}")
+        return href(f"/traces/{trace_id}", **done)
+
+
+def claims_of(judgement: JudgementRow | None) -> tuple[ClaimVerdict, ...]:
+    """The claims of a judge's verdict; none of one of an odd shape."""
+    if judgement is None:
+        return ()
+    try:
+        return read_detail(judgement.detail).assessment.claims
+    except (ValueError, KeyError, TypeError):
+        return ()
+
+
+def label_form(record: TraceRecord, *, blind: bool = False) -> dict[str, Any]:
+    """What the form shows: the rules, the claims by number, and what the current review holds already."""
+    headline = record.headline
+    rows = [
+        {"annotator_kind": j.annotator_kind, "criterion": j.criterion, "identifier": j.identifier}
+        | {"judged_at": j.judged_at, "detail": j.detail}
+        for j in reversed(record.judgements)
+    ]
+    review = None if record.review is None or blind else record.review
+    held = None
+    if review is not None:
+        words = {"decision": review.decision, "reviewer": review.reviewer, "reviewed_at": review.reviewed_at}
+        held = labels.of_review(rows, {**words, "fault_layer": review.fault_layer, "note": review.note})
+    held = held or labels.Label("confirmed")
+    return {
+        "policy": labelling_policy,
+        "claims_of": "" if headline is None else headline.id,
+        "claims": {number: held_verdict(held, claim) for number, claim in enumerate(claims_of(headline), 1)},
+        "expected": held.expectation,
+        "criteria": {} if review is None else _criteria(record, review.reviewer, review.reviewed_at),
+        "evidence": _evidence(record, held),
+    }
+
+
+def _evidence(record: TraceRecord, held: labels.Label) -> list[dict[str, Any]]:
+    named = {} if record.trace is None else labels.places(record.trace)
+    return [
+        {"document": named.get(e.document_id, ""), "start": e.start, "end": e.end, "quote": e.quote}
+        for e in held.expectation.evidence
+    ]
+
+
+def held_verdict(held: labels.Label, claim: ClaimVerdict) -> str:
+    """What the person said of *claim*, or ""."""
+    return next(
+        (said.verdict.value for said in held.claims if (said.start, said.end) == (claim.start, claim.end)), ""
+    )
+
+
+def _criteria(record: TraceRecord, reviewer: str, at: float) -> dict[str, str]:
+    mine = (f"reviewer:{reviewer}", at)
+    return {j.criterion: j.label for j in record.judgements if (j.identifier, j.judged_at) == mine}
+
+
+def _wanted(asked: Mapping[str, str]) -> Wanted:
+    layer, why = asked.get("layer", ""), asked.get("why", "")
+    return Wanted(
+        version=asked.get("version", ""),
+        layer=layer if layer in tuple(FaultLayer) else "",
+        why=why if why in review_queue.REASONS else "",
+    )
+
+
+def _kept(asked: Mapping[str, str], app: str) -> dict[str, str]:
+    return {"app": app} | {name: asked[name] for name in FILTERS if asked.get(name) and name != "app"}
+
+
+def _shown(item: QueueItem) -> QueueItem:
+    """What a blind reader may know of it."""
+    reasons = tuple(reason for reason in item.why if reason in BLIND_FOR)
+    return replace(item, why=("reread" in reasons and ("drawn",)) or reasons or ("drawn",), layer="", confidence=None)
+
+
+def _place(queue: list[QueueItem], trace_id: str) -> int:
+    return next((place for place, item in enumerate(queue) if item.trace_id == trace_id), 0)
+
+
+def notice(request: Request) -> dict[str, str]:
+    """What was just done, from the address: closed words and checked identifiers only."""
+    asked = request.query_params
+    done, candidate_id, trace_id = (asked.get(name, "") for name in ("done", "candidate", "trace"))
+    known = done in ("confirm", "reject")
+    reading, agrees = asked.get("reading", ""), asked.get("agrees", "")
+    return {
+        "done": done if known else "",
+        "candidate": candidate_id if known and _CANDIDATE_ID.fullmatch(candidate_id) else "",
+        "trace": trace_id if known and _TRACE_ID.fullmatch(trace_id) else "",
+        "reading": reading if known and reading in _READINGS else "",
+        "agrees": agrees if known and agrees in ("yes", "no") else "",
+    }
