@@ -176,6 +176,7 @@ class JudgeConfig:
     people_sure_chance: float = 0.02  # likewise elsewhere
     repeat_share: float = 0.05  # of its readings each judge makes twice, to see if it contradicts itself; 0: none
     repeats_per_day: int = 200  # second readings of one judge in a UTC day, at most; paid from the money budget too
+    own_judges: tuple[str, ...] = ()  # "module:function" of each judge of your own; see extending.md
     lease_seconds: float = 300.0  # a claimed trace goes back to the queue after this long without a verdict
     batch: int = 16  # traces claimed at once
 

@@ -44,6 +44,7 @@ from groundwatch_deploy.config import ConfigError, JudgeConfig, Secret, Secrets,
 from groundwatch_deploy.data_trouble import explained
 from groundwatch_deploy.grpc_door import grpc_server, require_grpc
 from groundwatch_deploy.kafka_spans import KafkaSpans, require_kafka
+from groundwatch_deploy.own_judges import own_judges
 from groundwatch_deploy.retention import EVERY_POSITION, Retention, RetentionMetrics
 from groundwatch_deploy.roles import ALL, Role, roles_of
 from groundwatch_deploy.salt_check import refuse_another_salt, refuse_own_salt
@@ -414,7 +415,7 @@ def judges(config: JudgeConfig, api_key: Secret, engine: Engine, now: float) -> 
         # What was spent since midnight counts against the day's budget, whatever was restarted in between.
         midnight = now - now % 86_400
         chosen.append(llm_judge(config, api_key, lambda name: judgement_store.spent_usd(engine, name, midnight)))
-    return chosen
+    return [*chosen, *own_judges(config.own_judges, [judge.identifier for judge in chosen])]
 
 
 def cascade(config: JudgeConfig, judges: Sequence[Judge], salt: bytes) -> second_look.Cascade | None:

@@ -19,7 +19,7 @@ from groundwatch_collector.storage import reader
 from groundwatch_review import candidates as store
 from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.desk import Refused
-from groundwatch_review.formats import FORMATS, render
+from groundwatch_review.formats import FORMATS, format_named, render
 from groundwatch_review.redaction import redact_candidate
 from groundwatch_review.schema import problems
 from groundwatch_review.tables import candidates, reviews
@@ -70,14 +70,15 @@ def export(
 ) -> ExportReport:
     """Write every releasable DEV candidate to *path*, and HOLDOUT ones to *holdout* (held when it is None).
 
-    *layout* is :data:`OWN` or a name of :data:`groundwatch_review.formats.FORMATS`.
+    *layout* is :data:`OWN`, a name of :data:`groundwatch_review.formats.FORMATS`, or ``module:function`` of your own.
 
     Each file appears whole or not at all, with ``<name>.manifest.json`` beside it. The same candidates give the same
     bytes. *policy* fills in consent and licence where they were not known. Raises :class:`Refused` for a path that is
     no plain file name in an existing folder.
     """
-    if layout not in (OWN, *FORMATS):
-        raise Refused(f"format {layout[:40]!r} is not known; accepted: {', '.join((OWN, *FORMATS))}")
+    if layout != OWN and format_named(layout) is None:
+        accepted = ", ".join((OWN, *FORMATS))
+        raise Refused(f"format {layout[:40]!r} is not known; accepted: {accepted}, or module:function of your own")
     targets = [_checked(target) for target in (path, holdout) if target is not None]
     held: Counter[str] = Counter()
     ready = _one_per_family(_releasable(engine, now, policy, held), held)

@@ -7,6 +7,7 @@ candidate's, so that exporting again replaces rows and adds none. Texts pass :fu
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import re
@@ -246,8 +247,21 @@ FORMATS: Final[Mapping[str, Format]] = {
 """The formats of other tools by name; our own, ``jsonl``, holds the whole candidate."""
 
 
+def format_named(name: str) -> Format | None:
+    """A format of :data:`FORMATS`, or ``module:function``: a row of your own for each candidate, as JSON lines."""
+    module, colon, function = name.partition(":")
+    if not colon:
+        return FORMATS.get(name)
+    try:
+        return Format(getattr(importlib.import_module(module), function), _as_lines)
+    except (ImportError, AttributeError, ValueError):
+        return None
+
+
 def render(name: str, documents: Sequence[Document]) -> tuple[str, Counter[str]]:
     """The file of format *name* for *documents*, and what had to be made inert in it, by kind."""
     seen: Counter[str] = Counter()
-    chosen = FORMATS[name]
+    chosen = format_named(name)
+    if chosen is None:
+        raise KeyError(name)
     return chosen.text([inert(chosen.row(document), seen) for document in documents]), seen
