@@ -26,6 +26,7 @@ from groundwatch_collector.feedback_cap import COMPLAINT
 from groundwatch_collector.feedback_desk import FeedbackDesk
 from groundwatch_collector.feedback_policy import FeedbackPolicy
 from groundwatch_collector.feedback_votes import Vote
+from groundwatch_collector.late_errors import LateError, LateErrors, LateSpan
 from groundwatch_collector.limits import Limits, Rejected
 from groundwatch_collector.log_protocol import DecisionLog
 from groundwatch_collector.log_segments import LogRecord
@@ -59,12 +60,13 @@ class _Batch:
     votes: Sequence[Vote] | None = None  # what became of the feedback; said once, however often the write is tried
     dead_letters: Sequence[DeadLetter] = ()
     late_spans: int = 0
+    late_errors: dict[str, list[LateSpan]] = field(default_factory=dict)  # trace id -> late spans that failed
     duplicate_spans: int = 0
     rejected_spans: Counter[str] = field(default_factory=Counter)  # reason -> spans that reading refused
 
     @property
     def has_rows(self) -> bool:
-        return bool(self.due or self.feedback or self.dead_letters)
+        return bool(self.due or self.feedback or self.dead_letters or self.late_errors)
 
     def parts(self, position: int) -> list[_Batch]:
         """Two halves of its rows, or none when there is one row at most. They leave the log at *position*."""
@@ -103,6 +105,7 @@ class _Outcome:
     feedback: list[tuple[str, Feedback]] = field(default_factory=list)  # app, feedback
     late: list[str] = field(default_factory=list)
     risen: list[Offer] = field(default_factory=list)
+    failed_late: list[tuple[str, str | None]] = field(default_factory=list)  # result, stratum left
     reasked: list[tuple[str, Feedback]] = field(default_factory=list)  # app, feedback that the collector gave itself
     dead_letters: list[DeadLetter] = field(default_factory=list)
     shed: int = 0  # sampled traces that an overload took out of the judge's queue
@@ -138,6 +141,8 @@ class Pipeline:
         self._rates = rates_of(config.planned(), config.rate_table(), engine, judged, feedback)
         self._decider = Decider(config, salt, self._noticer, self._rates)
         self._feedback = FeedbackDesk(engine, feedback)
+        horizon_seconds = self._feedback.horizon_seconds
+        self._late_errors = LateErrors(engine, self._decider, self._read_again, horizon_seconds)
         self._assembler = Assembler(config.assembly())
         self._decided: OrderedDict[str, int] = OrderedDict()  # trace id -> last position; a cache of the ledger
         self._batch: _Batch | None = None
@@ -301,6 +306,9 @@ class Pipeline:
                 fresh.append(span)
             elif position > decided_up_to:  # at or before it: read again after a crash, not late
                 batch.late_spans += 1
+                if span.status == "error":
+                    late = LateSpan(span, position, entry.record.received_at)
+                    batch.late_errors.setdefault(span.trace_id, []).append(late)
         batch.duplicate_spans += self._assembler.add(fresh, position, entry.record.received_at)
 
     # Writing.
@@ -331,13 +339,17 @@ class Pipeline:
             if self._refusals < refused.TRIES or not batch.has_rows:
                 raise
             decided = self._commit_apart(batch, error)
+            for _ in batch.late_errors:  # they are in the log, and move nothing
+                self._metrics.late_error("refused")
             return decided + self._transact(_Batch((), batch.low_position))
 
     def _transact(self, batch: _Batch) -> int:
         votes = batch.votes or ()
         late = self._prepare_late(votes)
+        failed = self._late_errors.weigh(batch.late_errors, self._now())
         with self._engine.begin() as connection:
             outcome = self._write(connection, batch, votes, late)
+            outcome.failed_late = self._write_errors(connection, failed)
             self._place.set(connection, batch.low_position)
             self._noticer.save_if_due(connection, self._now())
         self._carried = [feedback for _, feedback in outcome.reasked if feedback.sentiment == "negative"]
@@ -409,6 +421,15 @@ class Pipeline:
             dead_letters=letters,
             shed=len(shed.dropped),
         )
+
+    def _write_errors(self, connection: Connection, failed: Sequence[LateError]) -> list[tuple[str, str | None]]:
+        offers = [found.offer for found in failed if found.offer is not None]
+        settling.add_offers(connection, offers, self._config.bucket_seconds)
+        now = self._now()
+        return [
+            (self._queue_late(connection, found, now), found.offer.decided.stratum if found.offer else None)
+            for found in failed
+        ]
 
     def _app_of(self, feedback: Feedback, decisions: Sequence[Decision], late: Mapping[str, _Late]) -> str:
         if feedback.id in late:
@@ -487,11 +508,15 @@ class Pipeline:
             return _Late(row, "payload_gone", offer=offer)
         return _Late(row, "queued", SampledTrace(trace, COMPLAINT, chance, _LATE, epoch, "late"), offer)
 
-    def _read_again(self, trace_id: str, row: DecidedRow) -> Pending | None:
+    def _read_again(self, trace_id: str, row: DecidedRow, late: Sequence[LateSpan] = ()) -> Pending | None:
+        """A decided trace as it lies in the log, with *late* spans; None where it lies there no longer."""
         assembler = Assembler(self._config.assembly())
         for record in self._range(row.first_position, row.last_position):
             spans = [span for span in self._decode(record).spans if span.trace_id == trace_id]
             assembler.add(spans, record.position, record.received_at)
+        if trace_id in assembler:
+            for span, position, received_at in late:
+                assembler.add([span], position, received_at)
         return next(iter(assembler.drain()), None)
 
     def _range(self, first: int, last: int) -> Iterator[LogRecord]:
@@ -506,7 +531,7 @@ class Pipeline:
                 yield record
             position = records[-1].next_position
 
-    def _queue_late(self, connection: Connection, late: _Late, now: float) -> str:
+    def _queue_late(self, connection: Connection, late: _Late | LateError, now: float) -> str:
         if late.sampled is None:
             return late.result
         return late.result if store.queue_late(connection, late.sampled, now) else "already_sampled"
@@ -539,6 +564,8 @@ class Pipeline:
         for offer in outcome.risen:
             metrics.risen(offer.decided.stratum)
         metrics.shed(outcome.shed)
+        for result, left in outcome.failed_late:
+            metrics.late_error(result, left)
         for letter in outcome.dead_letters:
             metrics.dead_letter(letter.reason)
 

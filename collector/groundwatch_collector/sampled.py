@@ -16,7 +16,7 @@ class SampledTrace:
     trace: RagTrace
     stratum: str
     inclusion_probability: float  # in (0, 1]
-    reason: str  # closed set: "hash", "late_feedback"
+    reason: str  # closed set: "hash", "late_feedback", "late_error"
     epoch: str  # id of the rate table that gave the probability
     family: Literal["fast", "late"] = "fast"  # late: judged for people, never added to the fast estimate
 

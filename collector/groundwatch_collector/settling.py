@@ -1,9 +1,9 @@
 """The settled family: every trace counted once more when nothing can move it any longer.
 
-A trace is decided in one stratum, at one chance. A late complaint makes it rise: it is offered to the judge again, at
-the chance of the other stratum, with the same random number. It is judged when that number lies below any of the
-chances that it was offered, so below the largest of them; and that is its true chance, because whether it was offered
-never depended on the number.
+A trace is decided in one stratum, at one chance. A late complaint or a late error makes it rise: it is offered to the
+judge again, at the chance of the other stratum, with the same random number. It is judged when that number lies below
+any of the chances that it was offered, so below the largest of them; and that is its true chance, because whether it
+was offered never depended on the number.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from groundwatch_collector.strata import STRATA
 
 STEP = 300
 """Seconds of decisions that are settled together."""
+
+LATE_ERROR = "late_error"
+"""Reason of a rise that changed how the trace ended: its outcome is the new one, the ledger has the old one."""
 
 MARGIN_SECONDS = 600.0
 """From the last moment at which a trace can rise to the first at which it is settled: clocks of replicas differ."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from groundwatch_collector import refused
+from groundwatch_collector import late_errors, refused
 from groundwatch_collector.limits import Reason
 from groundwatch_collector.novelty import AppNovelty, Sight
 from groundwatch_collector.ragtrace import FAILED_EXECUTION, Outcome, RagTrace
@@ -126,6 +126,12 @@ class TrafficMetrics:
         self._risen = counter(
             "rag_late_feedback", "Traces that a complaint moved after their decision, by stratum left.", "from"
         )
+        self._late_errors = counter(
+            "groundwatch_late_errors", "Traces with an error after their decision, by what came of it.", "result"
+        )
+        self._failed_late = counter(
+            "rag_late_errors", "Traces that turned out to have failed after their decision, by stratum left.", "from"
+        )
         self.excess_spans = counter("groundwatch_excess_spans", "Spans beyond the bound of one trace, not kept.")
         self.early_traces = counter("groundwatch_early_traces", "Traces decided early because memory ran short.")
         self.step_failures = counter("groundwatch_pipeline_failures", "Steps that failed and are retried.", "kind")
@@ -146,6 +152,8 @@ class TrafficMetrics:
 
         for series, values in (
             (self._late_feedback, LATE_RESULTS),
+            (self._late_errors, late_errors.RESULTS),
+            (self._failed_late, late_errors.LEFT),
             (self._dead_letters, (*Reason, "decode_failed", *refused.REASONS)),
             (self._rejected_again, Reason),
             (self._ignored_feedback, ("duplicate", "replaced")),
@@ -240,6 +248,12 @@ class TrafficMetrics:
     def late_feedback(self, result: str) -> None:
         """*result*: one of LATE_RESULTS."""
         self._late_feedback.labels(result).inc()
+
+    def late_error(self, result: str, from_stratum: str | None = None) -> None:
+        """*result*: one of `late_errors.RESULTS`; *from_stratum*: what its trace left, None where it stays."""
+        self._late_errors.labels(result).inc()
+        if from_stratum is not None:
+            self._failed_late.labels(from_stratum).inc()
 
     def planned(self, in_force: InForce) -> None:
         self._budget.set(in_force.budget_per_day)

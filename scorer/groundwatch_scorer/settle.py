@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, and_, delete, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_collector.ragtrace import COMPLETED
-from groundwatch_collector.settling import MARGIN_SECONDS, STEP, Standing, chance_of_being_judged, final
+from groundwatch_collector.settling import LATE_ERROR, MARGIN_SECONDS, STEP, Standing, chance_of_being_judged, final
 from groundwatch_collector.settling_tables import late_offers, settled_traffic_tally, settling_tally
 from groundwatch_collector.storage import add_to_tally, reader
 from groundwatch_collector.tables import ledger, sampled_traces
@@ -55,6 +55,16 @@ class _Risen(NamedTuple):
     @property
     def ends_in(self) -> str:
         return final(Standing(self.row.from_stratum, self.row.decided_probability), self.offers).stratum
+
+    @property
+    def ended(self) -> str:
+        """How the request ended, as far as is known in the end: a late error takes it out of the quality rates."""
+        return str(self.row.outcome)
+
+    @property
+    def seemed(self) -> str:
+        """How it ended at the decision, where it was counted."""
+        return str(self.row.decided_outcome or self.row.outcome)
 
 
 class _Chosen(NamedTuple):
@@ -123,7 +133,13 @@ def _unjudged(connection: Connection, bucket: int) -> bool:
 
 def _risen(connection: Connection, bucket: int) -> list[_Risen]:
     rows: dict[str, list[Any]] = {}
-    for row in connection.execute(select(late_offers).where(late_offers.c.settle_bucket == bucket)):
+    query = (
+        select(late_offers, ledger.c.outcome.label("decided_outcome"))
+        .join_from(late_offers, ledger, ledger.c.trace_id == late_offers.c.trace_id, isouter=True)
+        .where(late_offers.c.settle_bucket == bucket)
+        .order_by(late_offers.c.reason != LATE_ERROR)  # which knows the outcome better
+    )
+    for row in connection.execute(query):
         rows.setdefault(row.trace_id, []).append(row)
     return [
         _Risen(offers[0], [Standing(row.stratum, row.inclusion_probability) for row in offers])
@@ -139,10 +155,10 @@ def _traffic_rows(traffic: Sequence[Any], risen: Sequence[_Risen]) -> list[dict[
     }
     for found in risen:
         row, end = found.row, found.ends_in
-        before = sums.get((row.bucket_start, row.app, row.version, row.from_stratum, row.outcome))
+        before = sums.get((row.bucket_start, row.app, row.version, row.from_stratum, found.seemed))
         if before is None:  # the width of buckets was changed in between: it stays where it was counted
             continue
-        after = sums.setdefault((row.bucket_start, row.app, row.version, end, row.outcome), [0.0, 0])
+        after = sums.setdefault((row.bucket_start, row.app, row.version, end, found.ended), [0.0, 0])
         before[0], after[0] = max(0.0, before[0] - row.adjusted_count), after[0] + row.adjusted_count
         before[1], after[1] = before[1] - 1, after[1] + 1
     names = ("bucket_start", "app", "version", "stratum", "outcome")
@@ -178,7 +194,7 @@ def _late(risen: Sequence[_Risen], drawn: Mapping[str, Any]) -> Iterable[_Chosen
         chance = chance_of_being_judged(row.u56, at_decision, found.offers)
         if chance is not None:
             place = {"bucket_start": row.bucket_start, "app": row.app, "version": row.version}
-            eligible = row.outcome in COMPLETED
+            eligible = found.ended in COMPLETED
             yield _Chosen(row.trace_id, place | {"stratum": found.ends_in}, row.adjusted_count / chance, eligible)
 
 
