@@ -1,6 +1,7 @@
 """A cluster of five processes on Kafka and PostgreSQL loses a collector and a scorer under load, and nothing else.
 
-Traffic comes straight and through a real OpenTelemetry Collector; Prometheus and Alertmanager watch all the while.
+It goes on from the data of one process. Traffic comes straight and through a real OpenTelemetry Collector; Prometheus
+and Alertmanager watch all the while.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import otelcol
 import pytest
 import torture
 from alerting import watching, webhook
-from cluster import Cluster, until
+from cluster import SALT, Cluster, until
 from sqlalchemy import func, select
 
 from groundwatch_alerts.alertmanager import alertmanager_files
@@ -28,6 +29,9 @@ from groundwatch_alerts.rule_set import rule_files
 from groundwatch_alerts.tallies import sums
 from groundwatch_collector.storage import open_engine
 from groundwatch_collector.tables import sampled_traces
+from groundwatch_deploy.cli import main
+from groundwatch_deploy.serve import Monitor, judging_everything
+from groundwatch_deploy.settings import load
 from groundwatch_scorer.judgement import Criterion
 from groundwatch_scorer.local_judge import IDENTIFIER
 
@@ -43,6 +47,8 @@ OBJECTIVES = [
     Objective("kept", "any_failure", 0.5, app="torture", window="6h"),
     Objective("missed", "any_failure", 0.03, app="torture", window="1h"),
 ]
+PATIENCE = 30.0  # nine programs share two cores
+NO_PORTS = {"ingest_port": 0, "console_port": 0, "metrics_port": 0}
 ALERTS = AlertsConfig(min_judged=10)
 RIGHT = [("missed", "generation", pytest.approx(10, abs=3))]  # each tenth answer is wrong
 TO_KAFKA = """
@@ -77,7 +83,7 @@ class Traffic(threading.Thread):
             trace_id = f"{self._draw.getrandbits(128):032x}"
             body = torture.body([trace_id])
             if len(self.acknowledged) % 10 == 0:
-                body = body.replace(b"kept for 30 days [1]", b"kept for 90 days [1]")
+                body = _wrong(body)
                 self.wrong.add(trace_id)
             door = self._draw.choice(self.doors)
             while not torture.post(door, body):
@@ -124,12 +130,15 @@ def alarmed(folder, cluster):
         yield *urls, messages
 
 
+@pytest.mark.timeout(600)  # 89 s beside sixteen busy processes on two cores
 @pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
 def test_a_member_of_each_kind_dies_and_nothing_is_lost_or_counted_twice(broker, otel, new_database, tmp_path):
     url = new_database("cluster")
     engine = open_engine(url)
-    with Cluster(tmp_path, broker.bootstrap, url) as cluster, alarmed(tmp_path, cluster) as watch:
-        prometheus, alertmanager, messages = watch
+    cluster = Cluster(tmp_path, broker.bootstrap, url)
+    old = _moved_from_one_process(tmp_path / "old", cluster)
+    with cluster, alarmed(tmp_path, cluster) as (prometheus, alertmanager, messages):
+        assert torture.post(cluster.addresses["collector-1"]["ingest"], torture.body(old))  # a sender tries again
         traffic = Traffic(cluster, otel)
         traffic.start()
         for victim in ("collector-1", "scorer-1", "console"):
@@ -141,19 +150,37 @@ def test_a_member_of_each_kind_dies_and_nothing_is_lost_or_counted_twice(broker,
         traffic.halt.set()
         traffic.join()
 
-        account = torture.wait_decided(url, set(traffic.acknowledged), seconds=60)
-        assert (account["lost"], account["doubled"]) == (0, 0)
+        every = {*old, *traffic.acknowledged}
+        account = torture.wait_decided(url, every, seconds=60)
+        assert (account["lost"], account["doubled"], account["in_ledger"]) == (0, 0, len(every))
         assert set(traffic.acknowledged.values()) == set(traffic.doors)
-        until(lambda: _judged(engine) == len(traffic.acknowledged), "every trace is judged, whoever had claimed it")
+        until(lambda: _judged(engine) == len(every), "every trace is judged, whoever had claimed it")
 
         found = estimate(sums(engine, app="torture", criterion=Criterion.ANY_FAILURE, judge=IDENTIFIER))
         assert found is not None
-        assert found.judged == len(traffic.acknowledged)
-        assert found.rate == pytest.approx(len(traffic.wrong) / len(traffic.acknowledged))
-        assert httpx.get(cluster.addresses["console"]["console"]).status_code == 200
-        until(partial(_prometheus_counts, prometheus, len(traffic.acknowledged)), "Prometheus has the same count")
+        assert found.judged == len(every)
+        assert found.rate == pytest.approx((20 + len(traffic.wrong)) / len(every))
+        assert httpx.get(cluster.addresses["console"]["console"], timeout=PATIENCE).status_code == 200
+        until(partial(_prometheus_counts, prometheus, len(every)), "Prometheus has the same count")
         assert _told(messages) == {("RagFailureRateAboveObjective", "torture", "missed")}
     engine.dispose()
+
+
+def _moved_from_one_process(folder, cluster: Cluster) -> list[str]:
+    """Ids of the traces that one process counted and judged before the cluster took its rows over; half are wrong."""
+    folder.mkdir()
+    (folder / "sampling.salt").write_text(SALT)
+    ids = [f"{number:016x}{number + 99:016x}" for number in range(1, 41)]
+    with Monitor(judging_everything(load(None, data_directory=folder, **NO_PORTS))) as monitor:
+        url = monitor.start().ingest
+        assert torture.post(url, _wrong(torture.body(ids[:20]))) and torture.post(url, torture.body(ids[20:]))
+        until(lambda: _judged(monitor.engine) == len(ids), "one process judges")
+    assert main(["move", "--data-dir", str(folder), "--config", str(cluster.config)]) == 0
+    return ids
+
+
+def _wrong(body: bytes) -> bytes:
+    return body.replace(b"kept for 30 days [1]", b"kept for 90 days [1]")  # the document says 30
 
 
 def _judged(engine) -> int:
@@ -164,7 +191,7 @@ def _judged(engine) -> int:
 
 def _active(alertmanager: str) -> list[Any]:
     """Objective, layer and the share that it names, of every alert that is firing now."""
-    alerts = httpx.get(f"{alertmanager}/api/v2/alerts", params={"active": "true"}).json()
+    alerts = httpx.get(f"{alertmanager}/api/v2/alerts", params={"active": "true"}, timeout=PATIENCE).json()
     return [(a["labels"].get("objective"), a["labels"].get("fault_layer"), _percent(a)) for a in alerts]
 
 
@@ -173,7 +200,9 @@ def _percent(alert: Any) -> float:
 
 
 def _prometheus_counts(base: str, count: int) -> bool:
-    reply = httpx.get(f"{base}/api/v1/query", params={"query": 'sum(rag_traces_total{app="torture"})'})
+    reply = httpx.get(
+        f"{base}/api/v1/query", params={"query": 'sum(rag_traces_total{app="torture"})'}, timeout=PATIENCE
+    )
     result = reply.json()["data"]["result"]
     return bool(result) and float(result[0]["value"][1]) == count
 

@@ -22,6 +22,7 @@ MEMBERS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+SALT = "5a" * 16
 DOORS = ("ingest", "console", "metrics")
 
 
@@ -34,8 +35,8 @@ class Cluster:
         # A member that is started again listens where it did: what scrapes it and sends to it knows no other place.
         self._ports = {name: [torture.free_port() for _door in DOORS] for name in MEMBERS}
         self.addresses: dict[str, dict[str, str]] = {}
-        self._config = folder / "groundwatch.toml"
-        self._config.write_text(
+        self.config = folder / "groundwatch.toml"
+        self.config.write_text(
             f'[server]\ndatabase_url = "{database_url}"\n'
             f'[kafka]\nbootstrap_servers = "{bootstrap}"\nsession_timeout_seconds = 3.0\nprobe_seconds = 0.1\n'
             "[decide]\ngrace_seconds = 0.3\n[judge]\nlease_seconds = 5.0\n"
@@ -58,12 +59,12 @@ class Cluster:
 
     def _process(self, name: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "groundwatch_deploy", "serve", "--json", "--judge-everything"]
-        command += ["--config", str(self._config), "--data-dir", str(self._folder / name)]
+        command += ["--config", str(self.config), "--data-dir", str(self._folder / name)]
         for door, port in zip(DOORS, self._ports[name], strict=True):
             command += [f"--{door}-port", str(port)]
         for role in MEMBERS[name]:
             command += ["--role", role]
-        secrets = {"GROUNDWATCH_SAMPLING_SALT": "5a" * 16, "GROUNDWATCH_CANDIDATE_KEY": "6b" * 16}
+        secrets = {"GROUNDWATCH_SAMPLING_SALT": SALT, "GROUNDWATCH_CANDIDATE_KEY": "6b" * 16}
         with self._log(name).open("ab") as log:
             return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | secrets)
 
