@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gzip
 import hashlib
 import http.server
@@ -22,8 +23,18 @@ from typing import Any
 import grpc
 import httpx
 import pytest
+from exportable import NOW, REVIEWER, add
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from groundwatch_collector import otlp
 from groundwatch_collector.decision import DecideConfig
+from groundwatch_collector.limits import Limits
+from groundwatch_collector.mapping import to_ragtrace
+from groundwatch_collector.storage import open_engine
+from groundwatch_deploy import cli, migrations
+from groundwatch_review import candidates
+from groundwatch_review.desk import Refused
+from groundwatch_review.formats import FORMATS, render
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 # Letters that stand nowhere else: not in a number, a path or a name of ours.
@@ -258,3 +269,196 @@ def test_the_model_is_sent_nothing_personal_by_default(served_with_defaults):
         assert value not in sent
     assert "[[EMAIL_1]]" in sent
     served_with_defaults.stop()
+
+
+# Every field of every convention, by every door; then everything that the monitor and its commands say.
+
+RECORDED = Path(__file__).parents[1] / "collector" / "data"  # real bodies, one for each instrumentor
+POISON = " birdxq " + "; ".join(f"my {name} is {value}" for name, value in PERSONAL.items()) + "."
+MAY_HOLD_TEXT = {  # table -> columns in which what people wrote stands until its days are over
+    "sampled_traces": {"payload"},
+    "judgements": {"explanation", "detail"},
+    "feedback": {"comment", "by"},
+    "dead_letters": {"body"},
+}
+LABELS = re.compile(r"model|^service\.(?:name|version)$|\.type$|\.kind$|operation\.name")  # what an operator writes
+
+
+def poisoned(text: str) -> str:
+    """*text* with the canaries in it; JSON stays JSON, with the canaries in each of its longer texts."""
+
+    def deep(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: deep(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [deep(item) for item in value]
+        return value + POISON if isinstance(value, str) and " " in value else value
+
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return json.dumps(deep(found), ensure_ascii=False) if isinstance(found, dict | list) else text + POISON
+
+
+def poison(attributes: Any, *, sentences_only: bool) -> None:
+    for attribute in attributes:
+        if attribute.value.HasField("string_value") and not LABELS.search(attribute.key):
+            text = attribute.value.string_value
+            if not sentences_only or " " in text or text[:1] in "[{":
+                attribute.value.string_value = poisoned(text)
+
+
+def recorded_traces(pattern: str = "*.pb.gz", *, sentences_only: bool) -> list[tuple[bytes, set[str]]]:
+    """Each recording as a body under new ids, its fields poisoned: sentences, or all texts and names there are."""
+    found = []
+    for path in sorted(RECORDED.glob(pattern)):
+        request = ExportTraceServiceRequest.FromString(gzip.decompress(path.read_bytes()))
+        ids = set()
+        for resource in request.resource_spans:
+            poison(resource.resource.attributes, sentences_only=sentences_only)
+            for scope in resource.scope_spans:
+                poison(scope.scope.attributes, sentences_only=sentences_only)
+                for span in scope.spans:
+                    span.trace_id = hashlib.md5(path.name.encode() + span.trace_id + bytes([sentences_only])).digest()
+                    ids.add(span.trace_id.hex())
+                    for part in (span, *span.events, *span.links):
+                        poison(part.attributes, sentences_only=sentences_only)
+                    for event in () if sentences_only else span.events:
+                        event.name += POISON
+                    span.status.message += POISON
+                    span.name += "" if sentences_only else POISON
+                    span.trace_state += "" if sentences_only else POISON
+        found.append((request.SerializeToString(), ids))
+    return found
+
+
+SDK_APP = f"""
+import groundwatch
+headers = {{"authorization": "Bearer " + KEY}}
+groundwatch.configure(service="bot", endpoint=ENDPOINT, capture_content="text", headers=headers)
+with groundwatch.request({QUERY + POISON!r}, session={SESSION!r}, user="birdxq-user") as request:
+    request.context([groundwatch.Document(id="d", text={"Uploads may be up to 20 MB." + POISON!r})])
+    request.answer({"Up to 500 MB." + POISON!r})
+print(groundwatch.flush(10))
+"""
+
+
+def database(path: Path) -> dict[tuple[str, str], str]:
+    """Everything in it, by table and column."""
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    found = {}
+    for table in tables:
+        cursor = connection.execute(f"SELECT * FROM {table}")
+        rows = cursor.fetchall()
+        for place, column in enumerate(cursor.description):
+            found[table, column[0]] = "\n".join(str(row[place]) for row in rows)
+    connection.close()
+    return found
+
+
+def said_by(*arguments: str, codes: tuple[int, ...] = (0,), **environment: str) -> str:
+    command = [sys.executable, "-m", "groundwatch_deploy", *arguments]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=os.environ | environment, timeout=60
+    )
+    assert done.returncode in codes, done.stderr
+    return done.stdout + done.stderr
+
+
+def no_secret(text: str) -> None:
+    for value in PERSONAL.values():
+        assert value not in text
+
+
+def test_canaries_in_every_field_come_out_nowhere(served_with_defaults, tmp_path):
+    monitor = served_with_defaults
+    sentences, everything = (recorded_traces(sentences_only=only) for only in (True, False))
+    protobuf = {"content-type": "application/x-protobuf"}
+    for body, _ids in (*sentences[::2], *everything):
+        answer = monitor.post("/v1/traces", body, **protobuf)
+        assert answer.status_code == 200
+        clean(answer.text)
+    with grpc.insecure_channel(monitor.addresses["grpc"].partition("//")[2]) as channel:
+        for body, _ids in sentences[1::2]:
+            channel.unary_unary(EXPORT)(body, timeout=10, metadata=(("authorization", f"Bearer {INGEST_KEY}"),))
+    whole = json.dumps(trace(7)).replace(json.dumps(QUERY)[1:-1], QUERY + POISON).replace(ANSWER, ANSWER + POISON)
+    assert monitor.post("/v1/traces", whole.encode()).status_code == 200
+    app = SDK_APP.replace("ENDPOINT", repr(monitor.addresses["ingest"])).replace("KEY", repr(INGEST_KEY))
+    sdk = subprocess.run([sys.executable, "-c", app], check=True, capture_output=True, text=True, timeout=60)
+    assert "sent" in sdk.stdout
+    clean(sdk.stdout + sdk.stderr)
+    ids = {trace_id for _body, own in (*sentences, *everything) for trace_id in own} | {f"{7:032x}"}
+    for trace_id in ids:
+        given = {"trace_id": trace_id, "name": "thumbs", "score": -1, "comment": POISON, "by": "birdxq-user"}
+        assert monitor.post("/v1/feedback", json.dumps(given).encode()).status_code == 202
+    assert monitor.post("/v1/feedback", b'{"trace_id": ' + POISON.encode()).status_code == 400
+
+    path = monitor.data / "groundwatch.db"
+    deadline = time.monotonic() + 60
+    while "waiting" in (states := database(path)["sampled_traces", "state"]) or states.count("judged") < len(
+        sentences
+    ):
+        assert time.monotonic() < deadline, states
+        time.sleep(0.2)
+    assert database(path)["feedback", "comment"].count(POISON) == len(ids)
+    metrics = monitor.metrics()
+    monitor.process.send_signal(signal.SIGSEGV)  # a crash, with the stacks of all threads
+    clean(metrics + monitor.stop())
+    assert "Fatal Python error" in (tmp_path / "stderr").read_text()
+    no_secret("".join(monitor.model_was_sent))
+    assert "birdxq" in "".join(monitor.model_was_sent)  # it was asked
+
+    held = {place for place, text in database(path).items() if "birdxq" in text}
+    assert {("sampled_traces", "payload"), ("feedback", "comment"), ("judgements", "detail")} <= held
+    assert held <= {(table, column) for table, columns in MAY_HOLD_TEXT.items() for column in columns}
+    folder = str(monitor.data)
+    for arguments in (["ledger"], ["compare"], ["rules", "preview"]):
+        clean(said_by(*arguments, "--data-dir", folder, codes=(0, 1, 2)))
+    assert "birdxq" in said_by("inspect", f"{7:032x}", "--data-dir", folder)  # shows one trace to its operator
+    (tmp_path / "broken.pb").write_bytes(everything[0][0][:-9])
+    clean(said_by("inspect", str(tmp_path / "broken.pb"), codes=(0, 1, 2)))
+
+
+def test_no_canary_leaves_by_a_candidate_an_export_the_gate_or_the_audit_trail(tmp_path, monkeypatch, capsys):
+    """The candidates are made of what the recordings were read as, with the canaries in every field of each."""
+    data = tmp_path / "data"
+    data.mkdir()
+    engine = open_engine(f"sqlite:///{data / 'groundwatch.db'}")
+    migrations.upgrade(engine)
+    conventions = set()
+    for body, _ids in recorded_traces("*-normal.pb.gz", sentences_only=False):
+        read = to_ragtrace(list(otlp.decode(body, "protobuf", Limits()).spans))
+        if read is not None and read.query is not None and len(conventions) < 8:
+            conventions.add(read.trace_id)
+            known = dataclasses.replace(read, user_hash="birdxq-user-hash", session=SESSION)
+            candidate_id = add(engine, known, confirm=False, at=time.time())
+            with contextlib.suppress(Refused):  # BLOCKED: it stays here
+                candidates.confirm(engine, candidate_id, REVIEWER, NOW)
+    assert len(conventions) >= 5
+    engine.dispose()
+
+    config = tmp_path / "groundwatch.toml"
+    config.write_text('[candidates]\nconsent = "NOT_PERSONAL"\nlicense = "CC0-1.0"\n')
+    files = [tmp_path / "dev.jsonl", tmp_path / "holdout.jsonl"]
+    options = ["--holdout", str(files[1]), "--config", str(config), "--data-dir", str(data)]
+    assert cli.main(["export", str(files[0]), *options]) == 0
+    stored = database(data / "groundwatch.db")
+    no_secret(stored["candidates", "document"])
+    assert not any("birdxq" in text for (table, _), text in stored.items() if table in ("audit_log", "outbox"))
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    assert lines
+    others = [render(layout, [json.loads(line) for line in lines])[0] for layout in FORMATS]
+    manifests = [file.with_name(f"{file.name}.manifest.json").read_text() for file in files]
+    no_secret("".join([*lines, *others, *manifests, *capsys.readouterr()]))
+
+    (tmp_path / "set.jsonl").write_text("\n".join(lines[:2]) + "\n")
+    (tmp_path / "shouting.py").write_text(f"def ask(request):\n    raise ValueError({POISON!r})\n")
+    (tmp_path / "echo.py").write_text(f"import sys\nsys.stderr.write(sys.stdin.read())\nprint({POISON!r})\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    written = [tmp_path / "gate.md", tmp_path / "run.json"]
+    reports = ["--report", str(written[0]), "--save-baseline", str(written[1]), "--retries", "0"]
+    for target in (["--python", "shouting:ask"], ["--command", f"{sys.executable} {tmp_path / 'echo.py'}"]):
+        assert cli.main(["gate", "--set", str(tmp_path / "set.jsonl"), *target, *reports]) == 3
+        clean("".join([*capsys.readouterr(), *(file.read_text() for file in written)]))
