@@ -30,15 +30,15 @@ class Agreement:
     high: float
 
 
-def agreement(pairs: Sequence[Pair]) -> Agreement | None:
-    """None where there are fewer than ``MIN_LABELS`` pairs, or ``MIN_OF_EACH`` of people's verdicts either way.
+def agreement(pairs: Sequence[Pair], *, min_labels: int = MIN_LABELS) -> Agreement | None:
+    """None where there are fewer than *min_labels* pairs, or ``MIN_OF_EACH`` of people's verdicts either way.
 
     The variance is that of the linearised estimate, for weights from drawing (Lin, Kim, Williamson and Lesser,
     Survey Methodology 38, 2012); with equal weights it is that of Fleiss, Cohen and Everitt (1969). It is taken with
     one more disagreement of mean weight either way: pairs that all agree are no proof of a perfect judge.
     """
     failed = sum(pair.people_failed for pair in pairs)
-    if len(pairs) < MIN_LABELS or min(failed, len(pairs) - failed) < MIN_OF_EACH:
+    if len(pairs) < min_labels or min(failed, len(pairs) - failed) < MIN_OF_EACH:
         return None
     kappa = _Table(pairs).kappa
     mean = math.fsum(pair.weight for pair in pairs) / len(pairs)

@@ -33,6 +33,7 @@ from groundwatch_collector.storage import metadata, open_engine
 from groundwatch_collector.traffic_metrics import TrafficMetrics
 from groundwatch_deploy.retention import RetentionMetrics
 from groundwatch_deploy.settings import NAMED, SECTIONS
+from groundwatch_review.label_agreement_metrics import LabelAgreementCollector
 from groundwatch_scorer.scorer_metrics import ScorerMetrics, SettleMetrics
 
 CONFIGURATION_HEAD = """# Configuration
@@ -162,6 +163,7 @@ def _registry(engine: Engine, log: SpanLog) -> CollectorRegistry:
     registry.register(VersionCollector(engine, ""))
     registry.register(CorrectedCollector(engine, [""], now=lambda: 0.0))
     registry.register(AgreementCollector(engine, [""], now=lambda: 0.0))
+    registry.register(LabelAgreementCollector(engine))
     return registry
 
 

@@ -53,6 +53,7 @@ from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
 from groundwatch_deploy.tls import tls_of
 from groundwatch_review.console import console_app
+from groundwatch_review.label_agreement_metrics import LabelAgreementCollector
 from groundwatch_review.redaction import redact_text
 from groundwatch_scorer import judgement_store, queue, second_look
 from groundwatch_scorer.judged_history import JudgedHistory
@@ -313,6 +314,7 @@ class Monitor:
         self.registry.register(VersionCollector(self.engine, names[0]))
         self.registry.register(CorrectedCollector(self.engine, names, now=self.now))
         self.registry.register(AgreementCollector(self.engine, names, now=self.now))
+        self.registry.register(LabelAgreementCollector(self.engine))
 
     def _changes(self) -> ChangeMonitor:
         return ChangeMonitor(

@@ -596,12 +596,13 @@ class CandidateRow:
     updated_at: float
     exported_at: float | None
     document: Mapping[str, Any] = field(default_factory=dict)
+    decision: str = ""  # on the trace: confirmed | rejected | disputed
 
 
 def candidate_rows(connection: Connection, limit: int) -> list[CandidateRow]:
     """Candidates, those that wait for a person first, then the newest."""
     rows = connection.execute(
-        select(candidates)
+        _candidates()
         .order_by(candidates.c.redaction_confirmed, candidates.c.created_at.desc(), candidates.c.candidate_id)
         .limit(limit)
     )
@@ -609,8 +610,13 @@ def candidate_rows(connection: Connection, limit: int) -> list[CandidateRow]:
 
 
 def candidate(connection: Connection, candidate_id: str) -> CandidateRow | None:
-    row = connection.execute(select(candidates).where(candidates.c.candidate_id == candidate_id)).one_or_none()
+    row = connection.execute(_candidates().where(candidates.c.candidate_id == candidate_id)).one_or_none()
     return None if row is None else _candidate_row(row)
+
+
+def _candidates() -> Select[Any]:
+    decision = func.coalesce(reviews.c.decision, "").label("decision")
+    return select(candidates, decision).outerjoin(reviews, reviews.c.trace_id == candidates.c.trace_id)
 
 
 def _candidate_row(row: Row[Any]) -> CandidateRow:

@@ -39,8 +39,9 @@ class Rereading:
 
     def __init__(self, key: bytes, config: RereadingConfig) -> None:
         salt = hashlib.sha256(b"labelling:" + key).digest()
-        shares = {SECOND: config.second_reader_share, REPEAT: config.repeat_share}
-        self._choices = [Choice(name, Chances(share, share), salt) for name, share in shares.items() if share and key]
+        asked = {SECOND: config.second_reader_share, REPEAT: config.repeat_share}
+        self.shares = {name: share if key else 0.0 for name, share in asked.items()}
+        self._choices = [Choice(name, Chances(share, share), salt) for name, share in self.shares.items() if share]
         self.repeat_after_seconds = config.repeat_after_days * DAY_SECONDS
 
     def looks(self, trace_id: str) -> Sequence[SecondLook]:

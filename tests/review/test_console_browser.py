@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import uvicorn
 from sqlalchemy import Engine, select
@@ -19,9 +20,20 @@ from groundwatch_collector import storage
 from groundwatch_collector.ragtrace import Document
 from groundwatch_collector.tables import traffic_tally
 from groundwatch_review import review_queue
+from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.console import ConsoleConfig, console_app
+from groundwatch_review.rereading import RereadingConfig
 from groundwatch_review.tables import candidates, reviews
-from groundwatch_scorer.judgement import AnnotatorKind, Assessment, ClaimVerdict, Evidence, Verdict
+from groundwatch_scorer.judgement import (
+    AnnotatorKind,
+    Assessment,
+    ClaimVerdict,
+    Evidence,
+    FaultFinding,
+    FaultLayer,
+    Verdict,
+)
+from groundwatch_scorer.tables import judgements
 
 pytestmark = [pytest.mark.service("chromium"), pytest.mark.timeout(120)]
 
@@ -88,7 +100,13 @@ def browser() -> Iterator[Any]:
 def served(engine: Engine) -> Iterator[str]:
     """Address of a console over this test's database, served for real."""
     app = console_app(
-        engine, ConsoleConfig(refresh_seconds=0.3), now=lambda: NOW, candidate_key=b"k" * 32, objectives=OBJECTIVES
+        engine,
+        ConsoleConfig(refresh_seconds=0.3),
+        now=lambda: NOW,
+        candidate_key=b"k" * 32,
+        candidate_policy=CandidatePolicy(consent="NOT_PERSONAL", license="CC0-1.0"),
+        objectives=OBJECTIVES,
+        labelling=RereadingConfig(second_reader_share=0.0, repeat_share=0.0),
     )
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none", lifespan="off"))
     socket = server.config.bind_socket()
@@ -137,6 +155,7 @@ def test_pages_fit_their_screen_and_stay_on_this_origin(open_page, world, tmp_pa
         "traces": "/traces?verdict=fail",
         "trace": f"/traces/{world.failed[0]}",
         "review": "/review",
+        "labels": "/labels",
         "candidates": "/candidates",
         "versions": "/versions",
         "alerts": "/alerts",
@@ -181,6 +200,90 @@ def test_the_queue_is_worked_by_keyboard_alone(open_page, engine, world):
     )
     assert rejected.decision == "rejected"
     assert confirmed.reviewer == rejected.reviewer
+    watch.expect_clean()
+
+
+SELECT = """([words, from]) => {
+  const root = document.querySelector(`[data-document=${from}]`);
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  const found = [];
+  for (let node; (node = walker.nextNode());) for (let i = 0; i < node.length; i++) found.push([node, i]);
+  const text = found.map(([node, i]) => node.data[i]).join("");
+  const at = text.indexOf(words);
+  const last = found[at + words.length - 1];
+  getSelection().setBaseAndExtent(...found[at], last[0], last[1] + 1);
+}"""
+
+
+def test_selected_words_are_kept_by_their_place_in_the_text(open_page, engine, add_trace):
+    """Behind boxes for deceiving characters, marks and letters outside the basic plane, as Python counts them."""
+    text = "  \U0001f4ce Files up to 50\u202e MB \u200bcan be uploaded. 团队版\U0001f600可上传。"
+    document = Document("upload", 1, 0.5, text)
+    claim = ClaimVerdict("Up to 50 MB.", 0, 12, Verdict.SUPPORTED, 0.1, "", (Evidence("upload", 4, 15, text[4:15]),))
+    judged = Assessment("m", AnnotatorKind.CODE, (claim,))
+    finding = FaultFinding(FaultLayer.GENERATION, 0.9, "wrong", ())
+    trace_id = add_trace(judged=judged, finding=finding, candidates=(document,), context=(document,))
+    watch = open_page()
+    page = watch.page
+    watch.go("/review")
+    page.keyboard.press("e")
+    assert page.locator("#pick-trouble").inner_text() == "Select words in a document first."
+    for words in ("to 50RLO MB ZWSPcan", "团队版\U0001f600可"):
+        page.evaluate(SELECT, [words, "document-1"])
+        page.keyboard.press("e")
+    page.evaluate(SELECT, ["Files", "document-1"])
+    page.locator("#pick").click()
+    assert page.locator("#picked mark").all_inner_texts() == [
+        "to 50[U+202E] MB [U+200B]can",
+        "团队版\U0001f600可",
+        "Files",
+    ]
+    page.locator("#picked button").nth(2).click()
+    page.keyboard.press("v")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("input[name=claim_1]:checked").input_value() == "CONTRADICTED"
+    page.keyboard.press("w")
+    page.keyboard.type("50 MB, cx.")
+    page.keyboard.press("Escape")
+    page.keyboard.press("c")
+    page.wait_for_url("**done=confirm*")
+    with engine.connect() as connection:
+        said = select(judgements.c.detail).where(judgements.c.annotator_kind == "HUMAN")
+        detail = orjson.loads(connection.execute(said.order_by(judgements.c.id.desc())).scalars().first() or "{}")
+    kept = [(piece["start"], piece["end"], piece["quote"]) for piece in detail["expectation"]["evidence"]]
+    assert [text[start:end] for start, end, _quote in kept] == [quote for _start, _end, quote in kept]
+    assert [quote for *_place, quote in kept] == ["to 50\u202e MB \u200bcan", "团队版\U0001f600可"]
+    assert detail["claims"][0]["verdict"] == "CONTRADICTED"
+    assert detail["expectation"]["reference_answer"] == "50 MB, cx."
+    page.goto(f"{watch.base}/traces/{trace_id}")
+    assert page.locator("#picked mark").count() == 2
+    watch.expect_clean()
+
+
+def test_a_newcomer_gets_from_the_alert_to_an_exported_case_by_clicking_alone(open_page, engine, world, tmp_path):
+    """No key, no address typed: every next step is a button or a link on the page that is open."""
+    watch = open_page(accept_downloads=True)
+    page = watch.page
+    watch.go("/traces?app=manual-assistant&verdict=fail&sort=worst&window=24h")  # as the alert links it
+    for step in range(5):  # a fifth of the families is held out of the download by design
+        page.locator("[data-row]").nth(step).click()
+        shoot(watch, tmp_path, f"path-1-trace-{step}")
+        page.get_by_role("button", name="Confirm failure").click()
+        page.wait_for_url("**/candidates/rc_*")
+        shoot(watch, tmp_path, f"path-2-candidate-{step}")
+        page.locator("input[name=read]").check()
+        page.get_by_role("button", name="Confirm").first.click()
+        page.wait_for_load_state()
+        page.get_by_role("link", name="Candidates").click()
+        export = page.get_by_role("button", name="Export")
+        if export.is_enabled():
+            break
+        page.get_by_role("link", name="Traces").click()
+    shoot(watch, tmp_path, "path-3-candidates")
+    with page.expect_download() as download:
+        export.click()
+    (line,) = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    assert orjson.loads(line)["review"]["status"] == "REVIEWED"
     watch.expect_clean()
 
 
@@ -302,7 +405,7 @@ def test_hostile_text_runs_nothing_and_fetches_nothing(open_page, add_trace, tmp
 def test_text_and_its_ground_have_enough_contrast(open_page, world):
     for scheme in ("light", "dark"):
         watch = open_page(color_scheme=scheme)
-        for path in ("/", f"/traces/{world.failed[0]}", "/versions", "/alerts"):
+        for path in ("/", f"/traces/{world.failed[0]}", "/review", "/labels", "/versions", "/alerts"):
             watch.go(path)
             assert watch.page.evaluate(CONTRAST) == [], (scheme, path)
 

@@ -161,6 +161,12 @@ def test_two_people_who_differ_are_both_shown_and_a_third_settles(engine: Engine
     answer = post(second, trace_id, decision="reject", note="it is right")
     assert "reading=second&agrees=no" in answer.headers["location"]
     assert "another decision than before" in second.get(answer.headers["location"]).text
+    with engine.connect() as connection:
+        candidate_id = connection.scalar(select(candidates.c.candidate_id))
+    assert "Waits for a person to read it" in third.get(f"/candidates/{candidate_id}").text
+    with engine.begin() as connection:
+        connection.execute(candidates.update().values(redaction_confirmed=True))
+    assert "Held: readers differ on the failure" in third.get(f"/candidates/{candidate_id}").text
     page = third.get("/review").text
     for words in (
         "two readings of it differ",

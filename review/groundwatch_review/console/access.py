@@ -73,6 +73,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/traces/{trace_id}"): Rule(Permission.READ),
     ("POST", "/traces/{trace_id}/decision"): Rule(Permission.DECIDE, Action.VERDICT, "trace_id"),
     ("GET", "/review"): Rule(Permission.DECIDE),
+    ("GET", "/labels"): Rule(Permission.READ),
     ("GET", "/candidates"): Rule(Permission.READ),
     ("GET", "/candidates/{candidate_id}"): Rule(Permission.READ),
     ("POST", "/candidates/{candidate_id}/decision"): Rule(

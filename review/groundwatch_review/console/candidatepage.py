@@ -20,6 +20,7 @@ HELD = {
     "blocked": "blocked: redaction could not be completed",
     "rejected": "rejected by a person",
     "holdout": "hold-out set: not part of this download",
+    "failure_not_confirmed": "held: readers differ on the failure, or it was taken back",
     "consent_unknown": "held: nobody has recorded the right to use this traffic",
     "schema": "held: the format's own rules do not let it leave",
 }
@@ -42,6 +43,10 @@ class CandidatePage:
     layer: str
     answerability: str
     language: str
+    behavior: str
+    revision: int
+    readers: int  # people who read the trace or the candidate
+    agreement: float | None  # of those who read the trace
     held: str  # why an export would leave it out; "" when it would not
 
     @property
@@ -52,7 +57,7 @@ class CandidatePage:
 def candidate_page(row: CandidateRow) -> CandidatePage:
     """Lay out one stored candidate. Odd or missing keys show as empty rather than fail."""
     document = row.document
-    redaction = _object(document, "redaction")
+    redaction, review = _object(document, "redaction"), _object(document, "review")
     residual = _object(redaction, "residual")
     return CandidatePage(
         row=row,
@@ -69,22 +74,26 @@ def candidate_page(row: CandidateRow) -> CandidatePage:
         layer=str(_object(document, "fault").get("layer") or ""),
         answerability=str(_object(document, "expectation").get("answerability") or ""),
         language=str(document.get("lang") or ""),
+        behavior=str(_object(document, "expectation").get("expected_behavior") or ""),
+        revision=revision if isinstance(revision := document.get("revision"), int) else 1,
+        readers=len(review.get("reviewers") or ()),
+        agreement=share if isinstance(share := review.get("agreement"), int | float) else None,
         held=_held(row),
     )
 
 
 def _held(row: CandidateRow) -> str:
-    if _object(row.document, "review").get("status") == "REJECTED":
-        return "rejected"
-    if row.redaction_status == "BLOCKED":
-        return "blocked"
-    if not row.redaction_confirmed:
-        return "unconfirmed"
-    if _object(row.document, "governance").get("consent") in (None, "UNKNOWN"):
-        return "consent_unknown"
-    if row.document.get("split") == "HOLDOUT":
-        return "holdout"
-    return "" if _object(row.document, "governance").get("export_allowed") is True else "schema"
+    governance = _object(row.document, "governance")
+    checks = {
+        "rejected": _object(row.document, "review").get("status") == "REJECTED",
+        "blocked": row.redaction_status == "BLOCKED",
+        "unconfirmed": not row.redaction_confirmed,
+        "failure_not_confirmed": row.decision != "confirmed",
+        "consent_unknown": governance.get("consent") in (None, "UNKNOWN"),
+        "holdout": row.document.get("split") == "HOLDOUT",
+        "schema": governance.get("export_allowed") is not True,
+    }
+    return next((reason for reason, holds in checks.items() if holds), "")
 
 
 def highlighted(text: str) -> Markup:
@@ -105,11 +114,11 @@ def _texts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _expected(_object(document, "expectation"))
     if reason := _object(document, "fault").get("reason"):
         yield "Reason", str(reason)
+    for anchor in _objects(_object(document, "evidence"), "expected_anchors"):
+        yield f"Expected passage {anchor.get('id')}", str(anchor.get("exact") or "")
     for passage in _objects(_object(document, "evidence"), "retrieved"):
         label = f"Passage {passage.get('ref')}"
         yield label, " · ".join(str(passage[k]) for k in ("doc_label", "section", "text") if passage.get(k))
-    for anchor in _objects(_object(document, "evidence"), "expected_anchors"):
-        yield f"Expected passage {anchor.get('id')}", str(anchor.get("exact") or "")
 
 
 def _expected(expectation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

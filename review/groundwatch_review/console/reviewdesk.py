@@ -16,12 +16,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from groundwatch_alerts import agreement_rows
+from groundwatch_alerts.agreement_metrics import WINDOW_SECONDS
+from groundwatch_alerts.judge_agreement import MIN_LABELS, agreement
 from groundwatch_collector.storage import reader
 from groundwatch_scorer.criteria import read_detail
 from groundwatch_scorer.judgement import ClaimVerdict, FaultLayer
 
 from .. import candidates as store
-from .. import desk, labelling_policy, labels, queries, readings, review_queue
+from .. import desk, label_agreement, labelling_policy, labels, queries, readings, review_queue
 from ..candidates import CandidatePolicy
 from ..queries import JudgementRow, TraceRecord
 from ..rereading import Rereading
@@ -65,6 +68,7 @@ class ReviewDesk:
     def routes(self) -> list[Route]:
         return [
             Route("/review", self.review),
+            Route("/labels", self.labels),
             Route("/traces/{trace_id}/decision", self.decide, methods=["POST"]),
         ]
 
@@ -123,6 +127,24 @@ class ReviewDesk:
         page = trace_page(record, record.trace, blind=blind)
         here = {"record": record, "t": page, "item": context["queue"][place], "blind": blind, "form": form}
         return self._page(request, "review.html", {**context, **here, "back": "review"})
+
+    # Agreement and the policy
+
+    def labels(self, request: Request) -> Response:
+        """Whether labels can be relied on: people with each other, each with themselves, judges with people."""
+        now = self._now()
+        with self._read() as connection:
+            measured = label_agreement.measure(readings.blind(connection))
+        pairs = agreement_rows.read(self._engine, since=now - WINDOW_SECONDS)
+        context = {
+            "m": measured,
+            "judges": {judge: (len(found), agreement(found)) for judge, found in sorted(pairs.items())},
+            "enough": label_agreement.MIN_PAIRS,
+            "enough_of_judges": MIN_LABELS,
+            "shares": self._rereading.shares,
+            "policy": labelling_policy,
+        }
+        return self._page(request, "labels.html", context)
 
     # A decision
 

@@ -38,6 +38,17 @@
     return true;
   };
 
+  /* The claim after the one that has the focus; the arrow keys then choose its verdict. */
+  const nextClaim = () => {
+    const claims = [...document.querySelectorAll("[data-claim]")];
+    if (!claims.length) return false;
+    const at = claims.findIndex((claim) => claim.contains(document.activeElement));
+    const claim = claims[(at + 1) % claims.length];
+    (claim.querySelector("input:checked") ?? claim.querySelector("input")).focus();
+    claim.closest("li")?.scrollIntoView({ block: "nearest" });
+    return true;
+  };
+
   const act = (element) => {
     if (element.matches("textarea, input[type=search]")) element.focus();
     else element.click();
@@ -54,6 +65,7 @@
     if (key === "?") return help.showModal(), true;
     const element = [...document.querySelectorAll("[data-key]")].find((e) => e.dataset.key === key && !e.disabled);
     if (element) return act(element);
+    if (key === "v") return nextClaim();
     if (key === "j" || key === "k") return moveRow(key === "j" ? 1 : -1);
     return false;
   };
@@ -65,6 +77,65 @@
     if (!typing(active) && press(event.key)) event.preventDefault();
   });
   for (const button of document.querySelectorAll("[data-help]")) button.addEventListener("click", () => help.showModal());
+
+  /* Expected evidence: the selected words of a document, as offsets in code points of its own text. A box that stands
+     for a character that would deceive counts as that one character, and is sent as it. */
+  const picked = document.getElementById("picked");
+  const field = document.getElementById("evidence");
+  const pieces = field ? JSON.parse(field.value) : [];
+
+  const ownText = (root, node, offset) => {
+    const range = document.createRange();
+    range.setStart(root, 0);
+    range.setEnd(node, offset);
+    const copy = range.cloneContents();
+    for (const box of copy.querySelectorAll(".ctrl")) box.textContent = String.fromCodePoint(parseInt(box.title.slice(2), 16));
+    return [...copy.textContent];
+  };
+  const shown = (text) => text.replace(/[\p{Cc}\p{Cf}]/gu, (c) => `[U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+  const whole = (node) => (node.nodeType === Node.TEXT_NODE ? node.parentElement : node)?.closest("[data-document]");
+
+  const take = () => {
+    const selection = getSelection();
+    if (!selection.rangeCount || selection.isCollapsed) return "Select words in a document first.";
+    const range = selection.getRangeAt(0);
+    const root = whole(range.startContainer);
+    if (!root || root !== whole(range.endContainer)) return "Select inside the text of one document.";
+    const before = ownText(root, range.startContainer, range.startOffset);
+    const upto = ownText(root, range.endContainer, range.endOffset);
+    let start = before.length, end = upto.length;
+    while (start < end && !upto[start].trim()) start += 1;
+    while (end > start && !upto[end - 1].trim()) end -= 1;
+    if (start === end) return "Only blanks are selected.";
+    const piece = { document: root.dataset.document, start, end, quote: upto.slice(start, end).join("") };
+    if (!pieces.some((p) => p.document === piece.document && p.start === start && p.end === end)) pieces.push(piece);
+    selection.removeAllRanges();
+    list();
+    return "";
+  };
+
+  const list = () => {
+    field.value = JSON.stringify(pieces);
+    picked.replaceChildren(...pieces.map((piece, index) => {
+      const line = document.createElement("li"), words = document.createElement("mark"), away = document.createElement("button");
+      words.className = "quote";
+      words.dir = "auto";
+      words.textContent = shown(piece.quote);
+      away.type = "button";
+      away.className = "quiet";
+      away.textContent = "remove";
+      away.setAttribute("aria-label", `remove passage ${index + 1}`);
+      away.addEventListener("click", () => { pieces.splice(index, 1); list(); });
+      line.append(words, " ", away);
+      return line;
+    }));
+  };
+  if (field) {
+    list();
+    const say = document.getElementById("pick-trouble");
+    document.getElementById("pick").addEventListener("click", () => { say.textContent = take(); });
+    document.getElementById("pick").addEventListener("mousedown", (event) => event.preventDefault()); // keep the selection
+  }
 
   /* Refresh: the same address again, its #live part put in place of ours. */
   const every = Number(document.body.dataset.refresh) * 1000;
