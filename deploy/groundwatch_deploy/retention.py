@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 from prometheus_client import CollectorRegistry, Counter, Gauge
-from sqlalchemy import ColumnElement, Connection, Engine, and_, bindparam, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, bindparam, delete, exists, func, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_alerts import compaction
@@ -23,9 +23,11 @@ from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.storage import add_to_tally, metadata, reader, reclaim
 from groundwatch_collector.tables import dead_letters, feedback, ledger, ledger_base, sampled_traces
 from groundwatch_review.desk import DISPUTED
+from groundwatch_review.rereading import REPEAT, SECOND
 from groundwatch_review.tables import candidates, reviews
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion
-from groundwatch_scorer.tables import judgements
+from groundwatch_scorer.second_look import PEOPLE
+from groundwatch_scorer.tables import judgements, second_looks
 
 logger = logging.getLogger(__name__)
 
@@ -236,20 +238,31 @@ def _has_text(table: Any) -> ColumnElement[bool]:
 
 
 def _waits_for_a_person() -> ColumnElement[bool]:
-    """A trace for the review queue without a decision or with two, or confirmed and not yet a candidate."""
+    """A trace of the review queue without a decision, drawn for another reading, or confirmed and not a candidate."""
     trace_id = sampled_traces.c.trace_id
-    doubtful = exists().where(
-        judgements.c.trace_id == trace_id,
-        judgements.c.criterion == Criterion.ANY_FAILURE.value,
-        judgements.c.annotator_kind != AnnotatorKind.HUMAN.value,
-        judgements.c.label.in_(("fail", "unscored")),
+    about = and_(judgements.c.trace_id == trace_id, judgements.c.criterion == Criterion.ANY_FAILURE.value)
+    by_people = judgements.c.annotator_kind == AnnotatorKind.HUMAN.value
+    doubtful = exists().where(about, ~by_people, judgements.c.label.in_(("fail", "unscored")))
+    complained = exists().where(
+        feedback.c.trace_id == trace_id, feedback.c.sentiment == "negative", feedback.c.quarantined.is_(False)
     )
-    complained = exists().where(feedback.c.trace_id == trace_id, feedback.c.sentiment == "negative")
+    reviewed = exists().where(reviews.c.trace_id == trace_id)
     disputed = exists().where(reviews.c.trace_id == trace_id, reviews.c.decision == DISPUTED)
-    reviewed = and_(exists().where(reviews.c.trace_id == trace_id), ~disputed)
     confirmed = exists().where(reviews.c.trace_id == trace_id, reviews.c.decision == "confirmed")
     made = exists().where(candidates.c.trace_id == trace_id)
-    return or_(and_(or_(doubtful, complained), ~reviewed), disputed, and_(confirmed, ~made))
+
+    def drawn(asked: str) -> ColumnElement[bool]:
+        looks = second_looks.c
+        return exists().where(looks.trace_id == trace_id, looks.asked == asked, looks.chosen)
+
+    def read(count: Any) -> Any:
+        return select(count).where(about, by_people).correlate(sampled_traces).scalar_subquery()
+
+    readings, people = read(func.count()), read(func.count(judgements.c.identifier.distinct()))
+    unread = and_(drawn(PEOPLE), readings == 0)
+    once = or_(and_(drawn(SECOND), people == 1), and_(drawn(REPEAT), readings > 0, readings == people))
+    undecided = and_(or_(doubtful, complained), ~reviewed)
+    return or_(undecided, disputed, unread, once, and_(confirmed, ~made))
 
 
 def _is_open() -> ColumnElement[bool]:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
-from sqlalchemy import Table, func, insert, select
+from sqlalchemy import Table, func, insert, select, update
 from starlette.testclient import TestClient
 
 from groundwatch import names
@@ -27,7 +27,10 @@ from groundwatch_review import candidates as candidate_desk
 from groundwatch_review import desk, labelling_policy, queries, readings, review_queue
 from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.labels import Expectation, Label
+from groundwatch_review.rereading import REPEAT, SECOND
 from groundwatch_review.tables import candidates, reviews
+from groundwatch_scorer import second_look
+from groundwatch_scorer.second_look import PEOPLE
 from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
 
 START = 1_780_000_000.0
@@ -191,6 +194,48 @@ def test_a_disputed_trace_waits_and_how_people_labelled_is_known_after_its_text(
     with world.engine.connect() as connection:
         said = {(reading.kind, reading.layer, reading.policy) for reading in readings.blind(connection)}
     assert said == {("first", "", labelling_policy.VERSION), ("second", "rerank", labelling_policy.VERSION)}
+    assert words_in(world) == []
+
+
+OTHER = "rv_00000000"
+QUEUES: dict[str, tuple[list[str], list[str], review_queue.Reader]] = {
+    # drawn for whom, who read it already, and who now finds it in the queue
+    "drawn": ([PEOPLE], [], review_queue.ANYBODY),
+    "second": ([PEOPLE, SECOND], [REVIEWER], review_queue.Reader(OTHER)),
+    "repeat": ([REPEAT], [REVIEWER], review_queue.Reader(REVIEWER, repeat_before=START + 20 * DAY_SECONDS)),
+}
+
+
+@pytest.mark.parametrize("kind", QUEUES)
+def test_what_is_drawn_for_another_reading_waits_but_not_for_ever(world: World, kind: str) -> None:
+    """A trace that the judge passed: nothing but the draw keeps it. The queue itself says that it waits."""
+    drawn, readers, due = QUEUES[kind]
+    trace_id = f"{1:032x}"
+    world.receive(1, 2)
+    with world.engine.begin() as connection:
+        connection.execute(update(judgements).values(label="pass"))
+        second_look.keep(connection, trace_id, [second_look.SecondLook(name, 0.5, True, False) for name in drawn])
+    for reviewer in readers:
+        desk.decide(world.engine, trace_id, Label("rejected"), reviewer, world.time, blind=True)
+
+    assert world.pass_days(15)["payloads"] == 1
+    assert {number for number, payload in world.payloads().items() if payload != BLANK_PAYLOAD} == {1}
+    with world.engine.connect() as connection:
+        assert review_queue.size(connection, "shop", due) == 1
+
+    desk.decide(world.engine, trace_id, Label("rejected"), due.reviewer or REVIEWER, world.time, blind=True)
+    with world.engine.connect() as connection:
+        assert review_queue.size(connection, "shop", due) == 0
+    assert world.pass_days(0.1)["payloads"] == 1  # it was read: nobody waits for it any more
+
+
+def test_what_nobody_reads_again_is_not_kept_beyond_its_limit(world: World) -> None:
+    world.receive(1)
+    with world.engine.begin() as connection:
+        looks = [second_look.SecondLook(name, 0.5, True, False) for name in (PEOPLE, SECOND, REPEAT)]
+        second_look.keep(connection, f"{1:032x}", looks)
+    assert "payloads" not in world.pass_days(29.9)
+    assert world.pass_days(0.2)["payloads"] == 1
     assert words_in(world) == []
 
 
