@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, insert, select, update
+from sqlalchemy import Connection, Engine, exists, insert, select, update
 
 from groundwatch_collector import settling, tables
 from groundwatch_collector.decision import Decision
 from groundwatch_collector.ragtrace import Feedback, to_json
-from groundwatch_collector.sampled import SampledTrace
+from groundwatch_collector.sampled import BLANK_PAYLOAD, SampledTrace
 from groundwatch_collector.settling_tables import settling_tally
 from groundwatch_collector.storage import add_to_tally, insert_ignore, reader
 
@@ -26,6 +26,7 @@ class DecidedRow(NamedTuple):
     u56: int
     first_position: int
     last_position: int
+    erased: bool = False  # somebody asked for it: its text is not read again
 
 
 class DeadLetter(NamedTuple):
@@ -67,11 +68,20 @@ class Place:
 def decided(connection: Connection, trace_ids: Iterable[str]) -> dict[str, DecidedRow]:
     """Those of *trace_ids* that are in the ledger."""
     ledger = tables.ledger.c
-    columns = (ledger.trace_id, ledger.app, ledger.verdict, ledger.u56, ledger.first_position, ledger.last_position)
+    erased = exists().where(tables.erased_traces.c.trace_id == ledger.trace_id)
+    columns = (
+        ledger.trace_id,
+        ledger.app,
+        ledger.verdict,
+        ledger.u56,
+        ledger.first_position,
+        ledger.last_position,
+        erased.label("erased"),
+    )
     found = {}
     for chunk in _chunks(trace_ids):
         for row in connection.execute(select(*columns).where(ledger.trace_id.in_(chunk))):
-            found[row.trace_id] = DecidedRow(*row[1:])
+            found[row.trace_id] = DecidedRow(*row[1:-1], bool(row.erased))
     return found
 
 
@@ -128,7 +138,7 @@ def add_decisions(connection: Connection, decisions: Sequence[Decision], *, now:
     connection.execute(insert(tables.ledger), [_ledger_row(decision, now) for decision in decisions])
     queued = [_sampled_row(sampled, now) for decision in decisions if (sampled := decision.sampled) is not None]
     if queued:
-        connection.execute(insert(tables.sampled_traces), queued)
+        connection.execute(insert(tables.sampled_traces), _without_erased(connection, queued))
     traffic = _tally_rows(decisions, bucket_seconds)
     add_to_tally(connection, tables.traffic_tally, traffic)
     settled_with = settling.bucket_of(now)
@@ -137,7 +147,9 @@ def add_decisions(connection: Connection, decisions: Sequence[Decision], *, now:
 
 def queue_late(connection: Connection, sampled: SampledTrace, now: float) -> bool:
     """Queue a trace that feedback brought back; False when it is queued or judged already."""
-    if not insert_ignore(connection, tables.sampled_traces, [_sampled_row(sampled, now)]):
+    if not insert_ignore(
+        connection, tables.sampled_traces, _without_erased(connection, [_sampled_row(sampled, now)])
+    ):
         return False
     connection.execute(
         update(tables.ledger)
@@ -145,6 +157,13 @@ def queue_late(connection: Connection, sampled: SampledTrace, now: float) -> boo
         .values(verdict="sampled", reason=sampled.reason)
     )
     return True
+
+
+def _without_erased(connection: Connection, queued: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """*queued* with no text of a trace that was erased before it was decided."""
+    ids = [row["trace_id"] for row in queued]
+    gone = _existing(connection, tables.erased_traces.c.trace_id, ids)
+    return [row | {"payload": BLANK_PAYLOAD} if row["trace_id"] in gone else row for row in queued]
 
 
 def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:

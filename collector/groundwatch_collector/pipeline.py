@@ -502,7 +502,7 @@ class Pipeline:
             return _Late(row, "already_sampled", offer=offer)
         if not sampling.included(row.u56, chance):
             return _Late(row, "not_chosen", offer=offer)
-        pending = self._read_again(standing.trace_id, row)
+        pending = None if row.erased else self._read_again(standing.trace_id, row)
         trace = self._decider.read(pending, given) if pending is not None else None
         if trace is None:
             return _Late(row, "payload_gone", offer=offer)

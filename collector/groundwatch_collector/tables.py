@@ -80,6 +80,13 @@ dead_letters = Table(
     Column("body", LargeBinary, nullable=True),
 )
 
+erased_traces = Table(
+    "erased_traces",
+    metadata,
+    Column("trace_id", String(32), primary_key=True),  # whatever brings it again, its text is not kept
+    Column("erased_at", Float, nullable=False),
+)
+
 traffic_tally = Table(
     "traffic_tally",
     metadata,

@@ -297,6 +297,8 @@ def _erase(commands: Any) -> None:
     command = _command(commands, "erase", "erase_command.command", text)
     command.add_argument("--trace", action="append", default=[], metavar="ID", help="trace id; may be repeated")
     command.add_argument("--subject", default="", metavar="USER", help="the user as recorded with the traces")
+    again = "everything that was erased before: after a backup was restored"
+    command.add_argument("--again", action="store_true", help=again)
     _with_server_options(command)
 
 

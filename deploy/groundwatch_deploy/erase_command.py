@@ -6,6 +6,9 @@ import argparse
 import dataclasses
 import re
 import time
+from pathlib import Path
+
+from sqlalchemy import Engine
 
 from groundwatch_collector.storage import open_engine, reclaim
 from groundwatch_deploy import migrations
@@ -19,8 +22,8 @@ _LOG = "the database's write-ahead log, which a running monitor is reading: it i
 
 def command(arguments: argparse.Namespace) -> int:
     """Erase by trace or by person, and add what was done to erasures.jsonl in the data directory."""
-    if bool(arguments.trace) == bool(arguments.subject):
-        raise Misused("erase: give --trace ID, once for each, or --subject USER")
+    if sum(map(bool, (arguments.trace, arguments.subject, arguments.again))) != 1:
+        raise Misused("erase: give --trace ID, once for each, or --subject USER, or --again after restoring a backup")
     wrong = [trace_id for trace_id in arguments.trace if not re.fullmatch(r"[0-9a-f]{32}", trace_id)]
     if wrong:
         raise Misused(f"erase: {wrong[0][:40]!r} is no trace id; accepted: 32 hexadecimal digits, small letters")
@@ -36,17 +39,25 @@ def command(arguments: argparse.Namespace) -> int:
 
 
 def _erase(settings: Settings, arguments: argparse.Namespace) -> erasure.Erasure:
+    folder, now = settings.server.data_directory, time.time()
     engine = open_engine(settings.server.url)
     try:
         migrations.upgrade(engine)
-        ids = arguments.trace or erasure.traces_of(engine, arguments.subject)
-        done = erasure.erase(engine, ids)
+        ids = _ids(engine, folder, arguments)
+        erasure.remember(folder, ids)
+        done = erasure.erase(engine, ids, now)
         if not reclaim(engine):
             done = dataclasses.replace(done, not_reached=(*done.not_reached, _LOG))
     finally:
         engine.dispose()
-    erasure.record(settings.server.data_directory, done, time.time())
+    erasure.record(folder, done, now)
     return done
+
+
+def _ids(engine: Engine, folder: Path, arguments: argparse.Namespace) -> list[str]:
+    if arguments.again:
+        return erasure.remembered(folder)
+    return list(arguments.trace) or erasure.traces_of(engine, arguments.subject)
 
 
 def _text(done: erasure.Erasure) -> str:
@@ -54,4 +65,6 @@ def _text(done: erasure.Erasure) -> str:
         f"; {len(done.exported)} of them had been exported: {', '.join(done.exported)}" if done.exported else ""
     )
     head = f"{done.traces} traces erased, {done.candidates} candidates removed{exported}"
+    if done.unreadable_bodies:
+        head += f"\n{done.unreadable_bodies} bodies of records that could not be read were dropped"
     return "\n".join([head, "Not reached:", *(f"- {place}" for place in done.not_reached)])

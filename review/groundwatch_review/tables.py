@@ -30,6 +30,21 @@ candidates = Table(
     Column("exported_at", Float, nullable=True),
 )
 
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("destination", String(64), primary_key=True),  # a tool, and a digest of its address and public key
+    Column("kind", String(16), primary_key=True),  # item | score
+    Column("item", String(64), primary_key=True),  # id of a candidate or of a judgement: what is sent is read then
+    Column("digest", String(64), nullable=False),  # of what was sent last; "" before and after a removal
+    Column("state", String(16), nullable=False),  # waiting | sent | removing | removed | failed
+    Column("attempts", Integer, nullable=False),
+    Column("next_at", Float, nullable=False),  # not tried again before
+    Column("reason", String(64), nullable=False, server_default=""),  # why the last attempt failed
+    Column("created_at", Float, nullable=False),
+    Column("updated_at", Float, nullable=False),
+)
+
 console_users = Table(
     "console_users",
     metadata,

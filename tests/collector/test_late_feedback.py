@@ -7,11 +7,13 @@ from typing import Any
 
 import orjson
 import pytest
+from sqlalchemy import insert
 
 from groundwatch_collector import feedback, ledger, sampling, tables
 from groundwatch_collector.decision import DEFAULT_RATES
 from groundwatch_collector.limits import Rejected
 from groundwatch_collector.ragtrace import Feedback, from_json
+from groundwatch_collector.sampled import BLANK_PAYLOAD
 
 SALT = b"a salt for tests"
 TRACE = f"{1:032x}"
@@ -67,6 +69,34 @@ def test_a_late_complaint_brings_the_trace_back_from_the_log(world, make):
     assert world.value("groundwatch_late_feedback_total", result="queued") == 1
     report = ledger.report(world.engine, world.log)
     assert report.adds_up and (report.waiting_for_judge, report.late) == (1, 1)
+
+
+def erase(world):
+    with world.engine.begin() as connection:
+        connection.execute(insert(tables.erased_traces).values(trace_id=TRACE, erased_at=0.0))
+
+
+def test_a_trace_that_was_erased_is_not_read_again_for_a_late_complaint(world, make):
+    world.start(dataclasses.replace(world.config, rates=SELDOM))
+    world.send(*make.request(1))
+    world.settle(4)
+    erase(world)
+    world.feedback(id="f1", trace_id=TRACE, name="rating", score=1)
+    world.settle(1)
+    assert world.rows(tables.sampled_traces) == []
+    assert world.ledger()[TRACE].verdict == "not_sampled"
+    assert world.value("groundwatch_late_feedback_total", result="payload_gone") == 1
+    assert ledger.report(world.engine, world.log).adds_up
+
+
+def test_a_trace_that_was_erased_before_its_decision_is_counted_without_its_text(world, make):
+    world.start(dataclasses.replace(world.config, rates=dict.fromkeys(DEFAULT_RATES, 1.0)))
+    world.send(*make.request(1))
+    erase(world)
+    world.settle(4)
+    (sampled,) = world.rows(tables.sampled_traces)
+    assert (sampled.payload, world.ledger()[TRACE].verdict) == (BLANK_PAYLOAD, "sampled")
+    assert ledger.report(world.engine, world.log).adds_up
 
 
 def test_late_feedback_is_chosen_by_the_same_random_number(world, make):

@@ -10,7 +10,7 @@ from exportable import NOW, add, make_trace
 from sqlalchemy import Engine, insert, select, update
 
 from groundwatch_collector import storage
-from groundwatch_collector.tables import feedback, sampled_traces
+from groundwatch_collector.tables import dead_letters, feedback, sampled_traces
 from groundwatch_deploy import cli, migrations
 from groundwatch_review.erasure import NOT_REACHED, erase, traces_of
 from groundwatch_review.export import export
@@ -36,7 +36,7 @@ def test_a_person_is_erased_from_candidates_and_the_next_export(engine: Engine, 
     kept = wrote(engine, 2, "subject-2", "What else is there to ask?")
     files = (tmp_path / "dev", tmp_path / "holdout")
     export(engine, files[0], NOW, holdout=files[1])
-    done = erase(engine, traces_of(engine, "subject-1"))
+    done = erase(engine, traces_of(engine, "subject-1"), NOW)
     assert (done.traces, done.candidates, done.exported) == (1, 1, (first,))
     export(engine, files[0], NOW, holdout=files[1])
     left = "".join(path.read_text() for path in files)
@@ -49,12 +49,12 @@ def test_a_person_is_erased_from_candidates_and_the_next_export(engine: Engine, 
 
 def test_erasing_again_and_erasing_nobody_changes_nothing(engine: Engine) -> None:
     wrote(engine, 1, "subject-1")
-    assert erase(engine, [f"{1:032x}"]).candidates == 1
-    again = erase(engine, [f"{1:032x}"])
+    assert erase(engine, [f"{1:032x}"], NOW).candidates == 1
+    again = erase(engine, [f"{1:032x}"], NOW)
     assert (again.candidates, again.exported) == (0, ())
     assert traces_of(engine, "subject-1") == []
     assert traces_of(engine, "subject_%") == []
-    assert erase(engine, ["f" * 32]).traces == 0
+    assert erase(engine, ["f" * 32], NOW).traces == 0
 
 
 def test_a_judge_that_holds_an_erased_trace_brings_no_word_of_it_back(engine: Engine) -> None:
@@ -62,7 +62,7 @@ def test_a_judge_that_holds_an_erased_trace_brings_no_word_of_it_back(engine: En
     with engine.begin() as connection:
         connection.execute(update(sampled_traces).values(state="waiting", attempts=0, lease_until=0.0))
     [held] = queue.claim(engine, 1, 300, NOW)
-    erase(engine, traces_of(engine, "subject-1"))
+    erase(engine, traces_of(engine, "subject-1"), NOW)
     found = criteria.judgements(held.trace, LocalJudge().assess(held.trace), NOW)
     assert any("zyxwv" in str(judgement.detail) for judgement in found)
     assert queue.finish(engine, held, found, bucket_seconds=60, now=NOW)
@@ -106,6 +106,39 @@ def test_the_command_leaves_no_byte_in_the_database_files(tmp_path: Path, capsys
     engine.dispose()
 
 
-@pytest.mark.parametrize("arguments", [[], ["--trace", "xyz"], ["--trace", "0" * 32, "--subject", "a"]])
+def test_a_restored_backup_is_erased_again_from_the_ids_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = tmp_path / "groundwatch.db"
+    engine = storage.open_engine(f"sqlite:///{database}")
+    migrations.upgrade(engine)
+    wrote(engine, 1, "subject-1")
+    engine.dispose()
+    backup = database.read_bytes()
+    assert cli.main(["erase", "--trace", f"{1:032x}", "--data-dir", str(tmp_path)]) == 0
+    database.write_bytes(backup)  # what was erased is back
+    with (tmp_path / "erased_traces.txt").open("a") as file:
+        file.write("deadbeef")  # a crash cut this line off
+    capsys.readouterr()
+    assert cli.main(["erase", "--again", "--data-dir", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["traces"] == 1
+    assert b"zyxwv" not in database.read_bytes()
+    assert (tmp_path / "erased_traces.txt").stat().st_mode & 0o077 == 0
+
+
+def test_bodies_that_nobody_could_read_go_with_any_erasure(engine: Engine) -> None:
+    """Whose they are cannot be told; their reason stays for whoever looks for the fault."""
+    letter = {"received_at": NOW, "reason": "bad_json", "detail": "", "size_bytes": 9, "position": 1}
+    with engine.begin() as connection:
+        connection.execute(insert(dead_letters).values(**letter, body=WORDS.encode()))
+    assert erase(engine, [], NOW).unreadable_bodies == 0
+    assert erase(engine, ["f" * 32], NOW).unreadable_bodies == 1
+    with engine.connect() as connection:
+        assert connection.execute(select(dead_letters.c.reason, dead_letters.c.body)).all() == [("bad_json", None)]
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--again", "--subject", "a"], ["--trace", "xyz"], ["--trace", "0" * 32, "--subject", "a"]]
+)
 def test_what_is_no_trace_and_no_person_is_refused(arguments: list[str], tmp_path: Path) -> None:
     assert cli.main(["erase", *arguments, "--data-dir", str(tmp_path)]) == 2
