@@ -22,9 +22,46 @@ from groundwatch_collector.spans import Span
 DATA = Path(__file__).parent / "data"
 PAGE = Path(__file__).parents[2] / "docs" / "conventions.md"
 BEGIN, END = "<!-- table: generated -->", "<!-- end of table -->"
-QUESTION, ANSWER = "How long may I keep a borrowed book?", "You may keep a borrowed book for 21 days [1]."
-MODEL_CALL_ALONE = ("openinference-openai", "traceloop-openai", "otel-genai-openai")
 RECORDINGS = sorted(path.name.removesuffix(".pb.gz") for path in DATA.glob("*.pb.gz"))
+FAMILIES = sorted({recording.rpartition("-")[0] for recording in RECORDINGS})
+MODEL_CALL_ALONE = ("openinference-openai", "traceloop-openai", "otel-genai-openai")
+
+LONG, SHORT = "You may keep a borrowed book for 21 days [1].", "You "
+BOOKS = "How long may I keep a borrowed book?"
+CASES: dict[str, tuple[str, str | None, str]] = {  # question, beginning of the answer, outcome
+    "normal": (BOOKS, LONG, "answered"),
+    "error": (BOOKS, None, "error"),
+    "empty": ("Who painted the ceiling?", "I do not know.", "no_result"),
+    "zh": ("借的书可以保留多久？", "借出的图书可保留二十一天 [1]。", "answered"),
+    "stream": (BOOKS, LONG, "answered"),
+    "cancel": (BOOKS, SHORT, "cancelled"),
+    "refusal": ("Help me sell a borrowed book.", "I am sorry, I cannot help", "answered"),  # the judge reads refusals
+    "rerank": (BOOKS, LONG, "answered"),
+}
+# What a family tells otherwise, and why. The day it tells more is noticed.
+DIFFERENT: dict[str, dict[str, object]] = {
+    "langfuse-langchain-stream": {"outcome": "unknown"},  # neither a reason nor tokens
+    "openinference-llamaindex-cancel": {"answer": None},  # what was streamed before is on no span
+    "otel-genai-langchain-rerank": {
+        "candidates": 1,
+        "reranked": None,
+        "rewritten": False,
+    },  # merged into one retrieval
+    "llamaindex-native-rerank": {"reranked": None},  # a reranker sends its events itself, or none
+    "traceloop-llamaindex-error": {"outcome": "unknown", "context": None},  # the spans that failed are never sent
+    "traceloop-llamaindex-cancel": {"outcome": "unknown", "answer": None, "context": None},
+    **{f"{f}-empty": {"answer": "Empty Response"} for f in FAMILIES if "llamaindex" in f},  # no model is asked
+    **{f"{f}-empty": {"outcome": "answered"} for f in MODEL_CALL_ALONE},  # the retrieval is on no span
+}
+IN_TWO_TRACES = ("llamaindex-native-stream", "llamaindex-native-cancel")  # the streaming call is a trace of its own
+# What the recorded applications do not have or do not tell their instrumentor: nobody can know whether it would show.
+UNTRIED: dict[str, set[str]] = {
+    family: {"user_hash"}
+    | ({"cost"} if family != "langfuse-langchain" else set())
+    | ({"rewritten_query"} if "llamaindex" in family else set())
+    | (set() if family.endswith("-langchain") else {"session"})
+    for family in FAMILIES
+}
 
 
 def spans_of(recording: str) -> dict[str, list[Span]]:
@@ -35,17 +72,15 @@ def spans_of(recording: str) -> dict[str, list[Span]]:
     return traces
 
 
-def only(recording: str) -> RagTrace:
-    found = [trace for spans in spans_of(recording).values() if (trace := to_ragtrace(spans)) is not None]
-    assert len(found) == 1
-    return found[0]
+def traces_of(recording: str) -> list[RagTrace]:
+    return [trace for spans in spans_of(recording).values() if (trace := to_ragtrace(spans)) is not None]
 
 
 def generated() -> str:
     by_family: dict[str, list[RagTrace]] = {}
     for recording in RECORDINGS:
-        by_family.setdefault(recording.rpartition("-")[0], []).append(only(recording))
-    return markdown(rows(by_family))
+        by_family.setdefault(recording.rpartition("-")[0], []).extend(traces_of(recording))
+    return markdown(rows(by_family, UNTRIED))
 
 
 def page_with(table: str) -> str:
@@ -58,25 +93,72 @@ def test_the_table_in_the_docs_is_what_the_recordings_show():
     assert page_with(generated()) == PAGE.read_text("utf-8"), f"run: python {Path(__file__).name}"
 
 
-@pytest.mark.parametrize("recording", [name for name in RECORDINGS if name.endswith("-normal")])
-def test_what_was_asked_found_and_answered_is_read_from_a_recording(recording):
-    trace = only(recording)
-    assert (trace.answer, trace.outcome, trace.usage.output_tokens) == (ANSWER, Outcome.ANSWERED, 12)
-    if recording.startswith(MODEL_CALL_ALONE):
-        assert "no_request_span" in trace.flags and trace.candidates is None
+def test_every_family_is_recorded_with_every_case():
+    missing = {f"{family}-{case}" for family in FAMILIES for case in CASES} - set(RECORDINGS)
+    assert missing == {"openinference-haystack-cancel"}  # a Haystack pipeline gives no stream to leave
+
+
+@pytest.mark.parametrize("recording", [name for name in RECORDINGS if name not in IN_TWO_TRACES])
+def test_what_was_asked_answered_and_how_it_ended(recording):
+    (trace,) = traces_of(recording)
+    family, _, case = recording.rpartition("-")
+    question, answer, outcome = CASES[case]
+    told = DIFFERENT.get(recording, {})
+    answer = told.get("answer", answer)  # type: ignore[assignment]
+    assert (trace.outcome, trace.outcome_source) == (told.get("outcome", outcome), "inferred"), trace.sources[
+        "outcome"
+    ]
+    assert (trace.answer is None) if answer is None else (trace.answer or "").startswith(answer)
+    if family in MODEL_CALL_ALONE:
+        assert "no_request_span" in trace.flags
+    else:
+        assert trace.query == question
+    assert trace.version == ("" if family == "llamaindex-native" else "1.0")
+
+
+@pytest.mark.parametrize("recording", [name for name in RECORDINGS if name not in IN_TWO_TRACES])
+def test_documents_in_their_order(recording):
+    (trace,) = traces_of(recording)
+    family, _, case = recording.rpartition("-")
+    told = DIFFERENT.get(recording, {})
+    found = {"empty": 0}.get(case, 2)
+    shown = 1 if case == "rerank" else found
+    if family in MODEL_CALL_ALONE:
+        assert trace.candidates is None and len(trace.context or ()) == shown
         return
-    assert trace.query == QUESTION
-    assert len(trace.candidates or ()) == 2
-    first, second = trace.context or ()
-    assert (first.text or "").startswith("A borrowed book may be kept") and second.text
+    assert len(trace.candidates or ()) == told.get("candidates", found) and trace.candidates is not None
+    ranked = told.get("reranked", 1) if case == "rerank" else None
+    assert (None if trace.reranked is None else len(trace.reranked)) == ranked
+    assert trace.context is None if told.get("context", 1) is None else len(trace.context or ()) == shown
+    texts = [document.text or "" for document in trace.context or ()]
+    beginnings = ("借出的", "逾期") if case == "zh" else ("A borrowed book", "A book that is late")
+    assert all(text.startswith(begin) for text, begin in zip(texts, beginnings, strict=False))
 
 
-@pytest.mark.parametrize("recording", [name for name in RECORDINGS if name.endswith("-error")])
-def test_a_failed_model_call_is_an_error_or_unknown_but_never_an_answer(recording):
-    trace = only(recording)
-    lost = recording.startswith("traceloop-llamaindex")  # it never sends the spans that failed
-    assert trace.outcome is (Outcome.UNKNOWN if lost else Outcome.ERROR)
-    assert trace.answer is None
+@pytest.mark.parametrize("recording", [name for name in RECORDINGS if name.endswith("-rerank")])
+def test_the_words_that_the_retriever_was_asked_with(recording):
+    (trace,) = traces_of(recording)
+    family = recording.removesuffix("-rerank")
+    told = DIFFERENT.get(recording, {}).get(
+        "rewritten", "llamaindex" not in family and family not in MODEL_CALL_ALONE
+    )
+    assert trace.rewritten_query == ("keep borrowed book duration" if told else None)
+
+
+@pytest.mark.parametrize("recording", RECORDINGS)
+def test_tokens_are_counted_once_or_not_known(recording):
+    case = recording.rpartition("-")[2]
+    told = [trace.usage.output_tokens for trace in traces_of(recording)]
+    asked_no_model = case == "empty" and "llamaindex" in recording
+    unknown = case in ("stream", "cancel", "error") or asked_no_model  # streamed without usage, or failed
+    assert told == ([None] * len(told) if unknown else [12])
+
+
+@pytest.mark.parametrize("recording", IN_TWO_TRACES)
+def test_steps_in_traces_of_their_own_are_not_joined_by_guessing(recording):
+    found = traces_of(recording)
+    assert len(found) == 2
+    assert all(trace.answer is None and trace.outcome is Outcome.UNKNOWN for trace in found)
 
 
 _DAMAGE: st.SearchStrategy[Any] = st.sampled_from(

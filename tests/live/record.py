@@ -1,6 +1,8 @@
 """Record what the real instrumentors send now: the twins in tests/collector/data that the mappings are tested with.
 
 python tests/live/record.py LIVE_PYTHON [FAMILY ...]
+
+A recording is one case of one family: ``FAMILY-CASE.pb.gz``.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ FAMILIES = (
     "langsmith-langchain",
     "llamaindex-native",
 )
+CASES = "normal,error,empty,zh,stream,cancel,refusal,rerank"
 OWN = ("service.", "telemetry.sdk.")  # of a resource, what does not describe the machine
 
 
@@ -44,6 +47,13 @@ class Recorder(BaseHTTPRequestHandler):
         zipped = self.headers.get("content-encoding") == "gzip"
         if self.path.endswith("/v1/traces"):
             self.bodies.append(gzip.decompress(body) if zipped else body)
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        """``/done/FAMILY/CASE``: what came since the last one is that case."""
+        write(*self.path.split("/")[-2:])
         self.send_response(200)
         self.send_header("content-length", "0")
         self.end_headers()
@@ -69,20 +79,19 @@ def merged(bodies: list[bytes]) -> ExportTraceServiceRequest:
     return whole
 
 
-def record(python: str, family: str, case: str, url: str) -> None:
-    Recorder.bodies.clear()
-    subprocess.run([python, HERE / "pipelines.py", family, case, url], check=True, timeout=120)
+def write(family: str, case: str) -> None:
     body = merged(Recorder.bodies).SerializeToString()
-    (DATA / f"{family}-{case}.pb.gz").write_bytes(gzip.compress(body, mtime=0))
     print(f"{family}-{case}: {len(Recorder.bodies)} bodies, {len(body)} bytes", file=sys.stderr)
+    Recorder.bodies.clear()
+    (DATA / f"{family}-{case}.pb.gz").write_bytes(gzip.compress(body, mtime=0))
 
 
 def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    for family in sys.argv[2:] or FAMILIES:
-        for case in ("normal", "error"):
-            record(sys.argv[1], family, case, f"http://127.0.0.1:{server.server_port}")
+    url = f"http://127.0.0.1:{server.server_port}"
+    families = sys.argv[2:] or FAMILIES
+    subprocess.run([sys.argv[1], HERE / "pipelines.py", url, CASES, *families], check=True, timeout=900)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ _RETRIEVE = re.compile(r"retriev|search", re.IGNORECASE)
 _SESSION = "traceloop.association.properties.session_id"
 _USER = "traceloop.association.properties.user_id"
 _NODES = ('["{\\"node\\"', '[{"node"')
+_QUERIES = ('{"query_bundle"', '{"str_or_query_bundle"')
 _CHUNK_EVENT = "gen_ai.content.completion.chunk"
 
 
@@ -55,10 +56,11 @@ def _role(span: Span, by_operation: Role) -> Role:
 
 def _role_by_nodes(span: Span) -> Role | None:
     """LlamaIndex names a task after its class, which may be called anything; what it returns are nodes."""
-    output = span.attributes.get("traceloop.entity.output")
+    output, sent = (span.attributes.get(f"traceloop.entity.{side}") for side in ("output", "input"))
+    if output == "[]" and isinstance(sent, str) and sent.startswith(_QUERIES):
+        return "retrieval"  # a list where an answer would be an object, and nothing in it
     if not isinstance(output, str) or not output.startswith(_NODES):
         return None
-    sent = span.attributes.get("traceloop.entity.input")
     return "rerank" if isinstance(sent, str) and sent.startswith('{"nodes"') else "retrieval"
 
 
