@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import hashlib
+import hmac
 import os
 import secrets as random_secrets
 import tomllib
@@ -107,10 +109,10 @@ class ServerConfig:
     max_connections: int = 1_000  # of OTLP/HTTP at once, idle ones too; those beyond are answered 503 and closed
     ingest_keys: tuple[str, ...] = ()  # "PROJECT:SHA256" of each accepted key (`groundwatch key`); empty: none asked
     ingest_key_sha256: tuple[str, ...] = ()  # the same without a project, which is then "default"; older form
-    tls_certificate: str = ""  # PEM file for the ingest doors, with intermediates; empty: no TLS
+    tls_certificate: str = ""  # PEM file for the ingest doors and a console that others reach; empty: no TLS
     tls_key: str = ""  # PEM file of its private key, without a password
     tls_client_ca: str = ""  # PEM file; senders must then show a certificate that one of these authorities signed
-    console_host: str = "127.0.0.1"  # the console has no login yet: only loopback is accepted
+    console_host: str = "127.0.0.1"  # another address needs tls_certificate, or [console] tls_in_front
     console_port: int = 4390  # 0: any free one
     metrics_host: str = "127.0.0.1"  # metrics hold no text, so another address is accepted
     metrics_port: int = 4391  # 0: any free one
@@ -206,6 +208,11 @@ class Secrets:
     candidate_key: Secret
     llm_api_key: Secret = field(default=Secret(b""))
     feedback_key: Secret = field(default=Secret(b""))  # as it is configured: one key, or several with commas
+
+    @property
+    def audit_key(self) -> bytes:
+        """What the audit trail is chained with: of the candidate key, which has to stay the same anyway."""
+        return hmac.new(self.candidate_key.value, b"groundwatch audit trail", hashlib.sha256).digest()
 
     @property
     def feedback_keys(self) -> tuple[bytes, ...]:

@@ -10,8 +10,10 @@ from pathlib import Path
 from groundwatch_collector.storage import open_engine
 from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import Misused, emit
-from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.config import ConfigError, load_secrets
+from groundwatch_deploy.desk_database import ACTOR
 from groundwatch_deploy.settings import load
+from groundwatch_review.audit import Action, AuditLog
 from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.desk import Refused
 from groundwatch_review.export import ExportReport, export
@@ -23,17 +25,22 @@ def command(arguments: argparse.Namespace) -> int:
         settings = load(arguments.config, data_directory=arguments.data_dir)
         if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
             raise ConfigError(f"{settings.server.data_directory}: no database here; give --data-dir")
-        report = _export(settings.server.url, arguments, settings.candidates)
+        key = load_secrets(settings.server.data_directory).audit_key
+        report = _export(settings.server.url, arguments, settings.candidates, key)
     except (ConfigError, Refused) as error:
         raise Misused(str(error)) from error
     emit(dataclasses.asdict(report), arguments.json, lambda: _text(report, arguments.file))
     return 0
 
 
-def _export(url: str, arguments: argparse.Namespace, policy: CandidatePolicy) -> ExportReport:
+def _export(url: str, arguments: argparse.Namespace, policy: CandidatePolicy, audit_key: bytes) -> ExportReport:
     engine = open_engine(url)
     try:
         migrations.upgrade(engine)
+        trail = AuditLog(engine, audit_key, time.time)
+        trail.append(ACTOR, Action.EXPORT, detail=arguments.format[:40])
+        if arguments.holdout is not None:
+            trail.append(ACTOR, Action.EXPORT_HOLDOUT, detail=arguments.format[:40])
         return export(
             engine,
             arguments.file,

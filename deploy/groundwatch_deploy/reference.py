@@ -33,6 +33,7 @@ from groundwatch_collector.storage import metadata, open_engine
 from groundwatch_collector.traffic_metrics import TrafficMetrics
 from groundwatch_deploy.retention import RetentionMetrics
 from groundwatch_deploy.settings import NAMED, SECTIONS
+from groundwatch_review.console.login import LoginMetrics
 from groundwatch_review.label_agreement_metrics import LabelAgreementCollector
 from groundwatch_scorer.scorer_metrics import ScorerMetrics, SettleMetrics
 
@@ -157,6 +158,7 @@ def _registry(engine: Engine, log: SpanLog) -> CollectorRegistry:
     ScorerMetrics(registry)
     SettleMetrics(registry)
     RetentionMetrics(registry)
+    LoginMetrics(registry)
     ChangeMetrics(registry)
     registry.register(TallyCollector(engine))
     registry.register(TallyCollector(engine, family="settled"))

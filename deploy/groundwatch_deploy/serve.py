@@ -51,7 +51,7 @@ from groundwatch_deploy.salt_check import refuse_another_salt, refuse_own_salt
 from groundwatch_deploy.servers import Bound, HttpServer, bind, is_loopback
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
-from groundwatch_deploy.tls import tls_of
+from groundwatch_deploy.tls import Tls, tls_of
 from groundwatch_review.console import console_app
 from groundwatch_review.label_agreement_metrics import LabelAgreementCollector
 from groundwatch_review.redaction import redact_text
@@ -95,10 +95,11 @@ def refuse_open_doors(settings: Settings) -> None:
             "configured and no client certificate is asked for; set [server] ingest_keys (`groundwatch key NAME`) or "
             "tls_client_ca, or listen on 127.0.0.1"
         )
-    if not is_loopback(server.console_host):
+    if not is_loopback(server.console_host) and not (server.tls_certificate or settings.console.tls_in_front):
         raise ConfigError(
-            f"[server] console_host: {server.console_host} can be reached from other machines, and the console has "
-            "no login yet; listen on 127.0.0.1 and put a proxy with authentication in front"
+            f"[server] console_host: {server.console_host} can be reached from other machines, and passwords would "
+            "travel to it unencrypted; set tls_certificate and tls_key, or [console] tls_in_front = true where only "
+            "a proxy with TLS reaches it, or listen on 127.0.0.1"
         )
 
 
@@ -265,7 +266,7 @@ class Monitor:
         if Role.COLLECTOR in self.roles:
             servers += self._ingest_doors()
         if Role.CONSOLE in self.roles:
-            servers.append(HttpServer(self._console(), self._sockets["console"], "console"))
+            servers.append(HttpServer(self._console(), self._sockets["console"], "console", self._console_tls()))
         if Role.EXPORTER in self.roles:
             self._export_sums()
         metrics = prometheus_client.make_asgi_app(self.registry)
@@ -290,6 +291,12 @@ class Monitor:
             doors.append(grpc_server(ingest.door, self.settings.server, self._tls))
         return doors
 
+    def _console_tls(self) -> Tls | None:
+        """The certificate of the ingest doors, where others than this machine reach the console; people have none."""
+        if self._tls is None or is_loopback(self.settings.server.console_host):
+            return None
+        return replace(self._tls, client_ca=None)
+
     def _console(self) -> Any:
         config = self.settings.console
         if "ingest" in self._sockets:
@@ -303,6 +310,9 @@ class Monitor:
             labelling=self.settings.labelling,
             objectives=self.settings.objectives,
             alerts=self.settings.alerts,
+            audit_key=self.secrets.audit_key,
+            registry=self.registry,
+            login_always=not is_loopback(self.settings.server.console_host),
         )
 
     def _export_sums(self) -> None:

@@ -51,7 +51,7 @@ def test_a_good_configuration_is_said_to_be_good(capsys, tmp_path):
         ("[decide.rates]\nrefusal = 0", "rates"),
         ('[console]\ndefault_window = "2h"', "default_window is '2h'; accepted: 15m"),
         ('[server]\ningest_host = "0.0.0.0"', "no ingest key is configured"),
-        ('[server]\nconsole_host = "0.0.0.0"', "the console has no login yet"),
+        ('[server]\nconsole_host = "0.0.0.0"', "passwords would travel"),
         ('[server]\ningest_key_sha256 = ["hunter2"]', "not a SHA-256 digest"),
         ('[server]\ningest_keys = ["shop:hunter2"]', "server.ingest_keys: not a SHA-256 digest"),
         ('[server]\ntls_certificate = "cert.pem"', "tls_certificate and server.tls_key: one is missing"),

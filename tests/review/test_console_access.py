@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.testclient import TestClient
 
 from groundwatch_review import audit
+from groundwatch_review.accounts import Role
 from groundwatch_review.audit import Action, AuditLog
 from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.console.access import (
@@ -23,7 +24,6 @@ from groundwatch_review.console.access import (
     Access,
     Permission,
     Principal,
-    Role,
 )
 from groundwatch_review.console.guard import CSRF_COOKIE
 from groundwatch_review.tables import reviews
@@ -57,18 +57,25 @@ def test_every_route_has_a_line_and_every_line_a_route(engine):
     assert lines_of(routes_of(app)) == set(RULES)
 
 
-class Refusals:
-    def login_needed(self, request: Request) -> Response:
-        return PlainTextResponse("log in", 401)
+def login_needed(_request: Request) -> Response:
+    return PlainTextResponse("log in", 401)
 
-    def not_allowed(self, request: Request, why: str) -> Response:
-        return PlainTextResponse(why, 403)
+
+def not_allowed(_request: Request, why: str) -> Response:
+    return PlainTextResponse(why, 403)
 
 
 def client_of(engine: Engine, routes: list[Route], principal: Principal) -> TestClient:
     """A small application behind the same check."""
     log = AuditLog(engine, KEY, lambda: NOW)
-    app = Access(Router(routes), routes, lambda _request: principal, log, Refusals())
+    app = Access(
+        Router(routes),
+        routes,
+        who=lambda _request: principal,
+        audit=log,
+        login_needed=login_needed,
+        not_allowed=not_allowed,
+    )
     return TestClient(app, base_url=ORIGIN)
 
 
@@ -91,7 +98,7 @@ def test_a_method_without_a_line_is_denied(engine):
     assert client.delete("/traces", headers={"origin": ORIGIN}).status_code == 403
 
 
-PATHS = {"{trace_id}": "0" * 31 + "1", "{candidate_id}": "rc_" + "0" * 24}
+PATHS = {"{user_id}": "rv_0123456789abcdef", "{trace_id}": "0" * 31 + "1", "{candidate_id}": "rc_" + "0" * 24}
 
 
 def filled(path: str) -> str:
@@ -116,16 +123,20 @@ def test_each_role_reaches_what_its_table_says_and_nothing_else(engine, who, met
     if who == "nobody":
         expected = 200 if needs is Permission.PUBLIC else 401
     else:
-        expected = 200 if who in ("everybody", "admin") or needs in PERMISSIONS[Role(who)] else 403
+        expected = 200 if needs in WHO[who].permissions else 403
     assert found.status_code == expected
     assert ("reached" in found.text) == (expected == 200)
+
+
+def test_without_a_login_everything_but_users_is_open():
+    assert set(Permission) - EVERYBODY.permissions == {Permission.MANAGE_USERS}
 
 
 MAY = {
     "viewer": {"read"},
     "reviewer": {"read", "read_raw", "read_holdout", "decide"},
     "exporter": {"read", "export"},
-    "admin": {"read", "read_raw", "read_holdout", "decide", "export", "administer"},
+    "admin": {"read", "read_raw", "read_holdout", "decide", "export", "read_audit", "manage_users"},
 }
 
 

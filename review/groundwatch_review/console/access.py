@@ -18,17 +18,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..accounts import Role, User
 from ..audit import Action
 from .guard import Forbidden, check_origin
 
 logger = logging.getLogger(__name__)
-
-
-class Role(StrEnum):
-    VIEWER = "viewer"
-    REVIEWER = "reviewer"
-    EXPORTER = "exporter"
-    ADMIN = "admin"
 
 
 class Permission(StrEnum):
@@ -39,7 +33,8 @@ class Permission(StrEnum):
     READ_HOLDOUT = "read_holdout"  # candidates of the hold-out set
     DECIDE = "decide"
     EXPORT = "export"
-    ADMINISTER = "administer"
+    READ_AUDIT = "read_audit"
+    MANAGE_USERS = "manage_users"
 
 
 _VIEWER = frozenset({Permission.PUBLIC, Permission.ACCOUNT, Permission.READ})
@@ -71,6 +66,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/alerts"): Rule(Permission.READ),
     ("GET", "/traces"): Rule(Permission.READ),
     ("GET", "/traces/{trace_id}"): Rule(Permission.READ),
+    ("GET", "/traces/{trace_id}/raw"): Rule(Permission.READ_RAW),
     ("POST", "/traces/{trace_id}/decision"): Rule(Permission.DECIDE, Action.VERDICT, "trace_id"),
     ("GET", "/review"): Rule(Permission.DECIDE),
     ("GET", "/labels"): Rule(Permission.READ),
@@ -80,6 +76,16 @@ RULES: Mapping[tuple[str, str], Rule] = {
         Permission.DECIDE, Action.CANDIDATE_DECISION, "candidate_id"
     ),
     ("POST", "/candidates/export"): Rule(Permission.EXPORT, Action.EXPORT),
+    ("GET", "/login"): Rule(Permission.PUBLIC),
+    ("POST", "/login"): Rule(Permission.PUBLIC),  # written to the trail when it is known who it was
+    ("POST", "/logout"): Rule(Permission.ACCOUNT, Action.LOGOUT),
+    ("GET", "/account"): Rule(Permission.ACCOUNT),
+    ("POST", "/account/password"): Rule(Permission.ACCOUNT, Action.USER_CHANGED),
+    ("GET", "/users"): Rule(Permission.MANAGE_USERS),
+    ("POST", "/users"): Rule(Permission.MANAGE_USERS, Action.USER_ADDED),
+    ("POST", "/users/{user_id}"): Rule(Permission.MANAGE_USERS, Action.USER_CHANGED, "user_id"),
+    ("POST", "/users/{user_id}/remove"): Rule(Permission.MANAGE_USERS, Action.USER_REMOVED, "user_id"),
+    ("GET", "/audit"): Rule(Permission.READ_AUDIT),
 }
 """By method and path of the route. HEAD is GET. A page that shows raw text writes that entry itself."""
 
@@ -92,15 +98,25 @@ class Principal:
     name: str
     permissions: frozenset[Permission]
     everybody: bool = False  # nobody has to log in here
+    session: str = ""  # the token that the browser sent
 
     def may(self, permission: Permission) -> bool:
         return permission in self.permissions
 
 
-EVERYBODY = Principal("local", "", frozenset(Permission), everybody=True)
-"""Whoever reaches a console without users that listens on this machine only."""
+EVERYBODY = Principal("local", "", frozenset(Permission) - {Permission.MANAGE_USERS}, everybody=True)
+"""Whoever reaches a console without users that listens on this machine only. The first user is made by whoever may
+write the database: of several people on one machine none shall lock out the others by a click."""
 
 NOBODY = Principal("", "", frozenset({Permission.PUBLIC}))
+
+
+def principal_for(user: User, session: str) -> Principal:
+    """*user* with what the roles and the grant of the hold-out set allow."""
+    permissions = frozenset().union(*(PERMISSIONS[role] for role in user.roles))
+    if user.holdout:
+        permissions |= {Permission.READ_HOLDOUT}
+    return Principal(user.user_id, user.name, permissions, session=session)
 
 
 def principal_of(request: Request) -> Principal:
@@ -113,14 +129,6 @@ class Audit(Protocol):
     """Adds one entry to the audit trail and returns its number."""
 
     def append(self, actor: str, action: Action, about: str = "", detail: str = "") -> int: ...
-
-
-class Refusals(Protocol):
-    """Answers of those who may not."""
-
-    def login_needed(self, request: Request) -> Response: ...
-
-    def not_allowed(self, request: Request, why: str) -> Response: ...
 
 
 def rule_of(routes: Iterable[BaseRoute], scope: Scope) -> tuple[Rule | None, str]:
@@ -143,15 +151,18 @@ class Access:
         self,
         app: ASGIApp,
         routes: Iterable[BaseRoute],
+        *,
         who: Callable[[Request], Principal],
         audit: Audit,
-        refusals: Refusals,
+        login_needed: Callable[[Request], Response],
+        not_allowed: Callable[[Request, str], Response],
     ) -> None:
         self._app = app
         self._routes = tuple(routes)
         self._who = who
         self._audit = audit
-        self._refusals = refusals
+        self._login_needed = login_needed
+        self._not_allowed = not_allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -178,16 +189,16 @@ class Access:
         )  # a wrong address is no secret
         if needs is None:
             logger.error("the route %s %s has no line in the table of permissions; denied", request.method, path)
-            return self._refusals.not_allowed(request, "nobody is allowed to use this page")
+            return self._not_allowed(request, "nobody is allowed to use this page")
         if not principal.may(needs):
             if principal is NOBODY:
-                return self._refusals.login_needed(request)
-            return self._refusals.not_allowed(request, f"this needs the permission {needs.value!r}")
+                return await run_in_threadpool(self._login_needed, request)
+            return self._not_allowed(request, f"this needs the permission {needs.value!r}")
         if request.method not in ("GET", "HEAD", "OPTIONS"):
             try:
                 check_origin(request.headers)
             except Forbidden as error:
-                return self._refusals.not_allowed(request, str(error))
+                return self._not_allowed(request, str(error))
         return None
 
     def _noting_refusal(self, send: Send, principal: Principal, about: str, number: int) -> Send:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection, Engine
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -31,18 +32,24 @@ from .. import desk, queries, readings
 from ..audit import AuditLog
 from ..candidates import CandidatePolicy
 from ..export import export_jsonl
-from ..queries import TraceFilter, TraceRow
+from ..passwords import COST, Cost
+from ..queries import CandidateRow, TraceFilter, TraceRow
 from ..rereading import Rereading, RereadingConfig
 from . import charts, overview
-from .access import EVERYBODY, Access
+from .access import Access, Permission, Principal, principal_of
+from .administration import Administration
 from .candidatepage import candidate_page
 from .config import WINDOWS, ConsoleConfig
 from .formats import iso
-from .guard import FORM_LIMIT_BYTES, Forbidden, Guard, cookies, read_form
+from .guard import FORM_LIMIT_BYTES, Forbidden, Guard, cookie, read_form
+from .login import Login, LoginMetrics
+from .login_limits import LoginLimits
 from .overview import Asked, Overview
 from .promises import Promised
+from .rawviews import RawViews
 from .rendering import HERE, YEAR_SECONDS, environment, href, respond, set_cookie
 from .reviewdesk import REVIEWER_COOKIE, ReviewDesk, label_form, notice
+from .sessions import Lifetime, Sessions
 from .tracepage import trace_page
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
@@ -63,18 +70,34 @@ def console_app(
     objectives: Sequence[Objective] = (),
     alerts: AlertsConfig | None = None,
     audit_key: bytes = b"",
+    registry: CollectorRegistry | None = None,
+    login_always: bool = False,
+    password_cost: Cost = COST,
     labelling: RereadingConfig | None = None,
 ) -> ASGIApp:
     """The console over *engine*. *candidate_key* signs candidates; without it confirming makes none.
 
     *candidate_policy* says what rights there are in the traffic; without it candidates are made, and none leaves.
-    *audit_key* is what the audit trail is chained with.
+    *audit_key* is what the audit trail is chained with. *login_always*: also while there is no user, because others
+    than this machine reach the console.
     """
     audit = AuditLog(engine, audit_key, now)
     rereading = Rereading(candidate_key, labelling or RereadingConfig())
-    console = Console(engine, config, now, candidate_key, candidate_policy, rereading=rereading)
+    console = Console(engine, config, now, candidate_key, candidate_policy, rereading=rereading, audit=audit)
     promised = Promised(engine, now, objectives, alerts or AlertsConfig(), console.page)
-    routes = [*console.routes(), *console.desk.routes(), *promised.routes()]
+    login = Login(
+        engine,
+        audit=audit,
+        sessions=Sessions(engine, now, Lifetime(config.session_idle_seconds, config.session_longest_seconds)),
+        limits=LoginLimits(now),
+        metrics=LoginMetrics(registry),
+        page=console.page,
+        now=now,
+        cost=password_cost,
+        always=login_always,
+    )
+    people = Administration(engine, audit, audit_key, console.page, now=now, cost=password_cost)
+    routes = [*console.routes(), *console.desk.routes(), *promised.routes(), *login.routes(), *people.routes()]
     app = Starlette(
         routes=routes,
         exception_handlers={
@@ -85,7 +108,10 @@ def console_app(
         },
         max_body_size=FORM_LIMIT_BYTES,
     )
-    return Guard(Access(app, routes, lambda _request: EVERYBODY, audit, console), config.allowed_hosts)
+    checked = Access(
+        app, routes, who=login.who, audit=audit, login_needed=login.login_needed, not_allowed=console.not_allowed
+    )
+    return Guard(checked, config.allowed_hosts, tls_in_front=config.tls_in_front)
 
 
 class Console:
@@ -98,6 +124,7 @@ class Console:
         candidate_policy: CandidatePolicy | None,
         *,
         rereading: Rereading,
+        audit: AuditLog,
     ) -> None:
         self._engine = engine
         self._config = config
@@ -105,6 +132,7 @@ class Console:
         self._key = candidate_key
         self._policy = candidate_policy
         self._templates = environment()
+        self.views = RawViews(audit)
         self._rereading = rereading
         self.desk = ReviewDesk(
             engine,
@@ -115,6 +143,7 @@ class Console:
             rereading=rereading,
             page=self.page,
             reviewer=self.reviewer,
+            views=self.views,
         )
 
     def routes(self) -> list[Route | Mount]:
@@ -123,6 +152,7 @@ class Console:
             Route("/api/overview", self.overview_json),
             Route("/traces", self.traces),
             Route("/traces/{trace_id}", self.trace),
+            Route("/traces/{trace_id}/raw", self.raw_trace),
             Route("/candidates", self.candidates),
             Route("/candidates/export", self.export, methods=["POST"]),
             Route("/candidates/{candidate_id}", self.candidate),
@@ -149,6 +179,7 @@ class Console:
             "needs_review": None if "needs_review" in context or status != 200 else self._waiting(request, context),
             "carried": {name: value for name, value in request.query_params.items() if name in CARRIED},
             "refresh": 0,
+            "who": principal_of(request),
         }
         return respond(self._templates, request, name, {**shared, **context}, status)
 
@@ -200,6 +231,8 @@ class Console:
             if not apps:
                 return self.page(request, "empty.html", {"collector_url": self._config.collector_url})
             wanted = self._filter(asked, apps)
+            if not principal_of(request).may(Permission.READ_RAW):
+                wanted = replace(wanted, search="")  # what it finds would tell what the raw texts say
             size = self._config.page_size
             rows = queries.trace_rows(connection, wanted, size + 1, _cursor(asked.get("after", "")))
             context = {
@@ -214,6 +247,7 @@ class Console:
                 "needs_review": self.desk.waiting(connection, wanted.app, request),
                 "app": wanted.app,
             }
+        context["rows"] = self.views.questions(request, rows[:size])
         return self.page(request, "traces.html", {**context, **_closed_sets()})
 
     def _filter(self, asked: Mapping[str, str], apps: list[str]) -> TraceFilter:
@@ -237,6 +271,14 @@ class Console:
         )
 
     def trace(self, request: Request) -> Response:
+        """One trace, redacted; where nobody logs in, as it is."""
+        return self._trace(request, raw=principal_of(request).everybody)
+
+    def raw_trace(self, request: Request) -> Response:
+        """One trace as its user wrote it."""
+        return self._trace(request, raw=True)
+
+    def _trace(self, request: Request, *, raw: bool) -> Response:
         trace_id = _trace_id(request)
         with self._read() as connection:
             record = queries.trace(connection, trace_id)
@@ -244,7 +286,8 @@ class Console:
                 raise HTTPException(404, "No trace with this identifier is in the ledger.")
             needs_review = self.desk.waiting(connection, record.app, request)
             said = readings.of_trace(connection, trace_id)
-        shared = {"record": record, "app": record.app, "needs_review": needs_review, **_closed_sets()}
+        record = self.views.record(request, record, raw=raw)
+        shared = {"record": record, "app": record.app, "needs_review": needs_review, "raw": raw, **_closed_sets()}
         if record.trace is None:
             return self.page(request, "trace_counted.html", shared)
         drawn = record.review is None and self._rereading.is_drawn(trace_id)
@@ -256,14 +299,18 @@ class Console:
             "form": label_form(record),
             "drawn": drawn,
             "blind": False,
-            "said": said,
+            "said": said if raw else [replace(reading, note="") for reading in said],
+            "deciding": raw
+            and principal_of(request).may(Permission.DECIDE),  # offsets in redacted texts mean nothing
         }
         return self.page(request, "trace.html", context)
 
     # Who reviews
 
     def reviewer(self, request: Request) -> str:
-        held = cookies(request).get(REVIEWER_COOKIE, "")
+        if not principal_of(request).everybody:
+            return principal_of(request).actor
+        held = cookie(request, REVIEWER_COOKIE)
         return held if desk.is_reviewer(held) else desk.new_reviewer()
 
     # Candidates
@@ -271,8 +318,10 @@ class Console:
     def candidates(self, request: Request) -> Response:
         with self._read() as connection:
             rows = queries.candidate_rows(connection, 500)
+        shown = [row for row in rows if not _closed_to(principal_of(request), row)]
         context = {
-            "rows": [candidate_page(row) for row in rows],
+            "rows": [candidate_page(row) for row in shown],
+            "hidden": len(rows) - len(shown),
             "ready": bool(self._key),
             "notice": notice(request),
         }
@@ -284,6 +333,8 @@ class Console:
             row = queries.candidate(connection, candidate_id)
         if row is None:
             raise HTTPException(404, "No candidate with this identifier is here.")
+        if closed := _closed_to(principal_of(request), row):
+            return self.not_allowed(request, closed)
         return self.page(request, "candidate.html", {"c": candidate_page(row)})
 
     async def decide_candidate(self, request: Request) -> Response:
@@ -327,9 +378,6 @@ class Console:
 
     # Health and errors
 
-    def login_needed(self, request: Request) -> Response:
-        return self.page(request, "error.html", {"status": 401, "message": "Log in first."}, 401)
-
     def not_allowed(self, request: Request, why: str) -> Response:
         return self.forbidden(request, Forbidden(why))
 
@@ -354,6 +402,15 @@ class Console:
     def failed(self, request: Request, error: Exception) -> Response:
         message = "The console failed on this page; the error is in the log of the process."
         return self.page(request, "error.html", {"status": 500, "message": message}, 500)
+
+
+def _closed_to(who: Principal, row: CandidateRow) -> str:
+    """Why this candidate is not for *who*; "" when it is."""
+    if row.document.get("split") != "DEV" and not who.may(Permission.READ_HOLDOUT):
+        return "this candidate is of the hold-out set, which needs the permission 'read_holdout'"
+    if row.redaction_status == "BLOCKED" and not who.may(Permission.READ_RAW):
+        return "its redaction is in doubt, so it needs the permission 'read_raw'"
+    return ""
 
 
 def _asked(request: Request) -> overview.Asked:

@@ -18,6 +18,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CSRF_COOKIE = "groundwatch_csrf"
+SESSION_COOKIE = "groundwatch_session"
 CSRF_FIELD = "csrf"
 FORM_LIMIT_BYTES = 256 * 1024  # a long label in Chinese: nine bytes a character in a form
 FORM_LIMIT_FIELDS = 500  # a verdict for each claim of a long answer
@@ -54,14 +55,17 @@ class Forbidden(Exception):
 class Guard:
     """ASGI wrapper around the whole console, error pages included."""
 
-    def __init__(self, app: ASGIApp, allowed_hosts: Iterable[str]) -> None:
+    def __init__(self, app: ASGIApp, allowed_hosts: Iterable[str], *, tls_in_front: bool = False) -> None:
         self._app = app
+        self._tls_in_front = tls_in_front
         self._allowed_hosts = frozenset(host.lower() for host in allowed_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if self._tls_in_front:  # whatever the proxy says of it: cookies must be Secure
+            scope["scheme"] = "https"
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -101,10 +105,23 @@ def cookies(request: Request) -> Mapping[str, str]:
     return {name: morsel.value for name, morsel in jar.items()}
 
 
+def cookie_name(request: Request, name: str) -> str:
+    """*name* as it is sent: over TLS a browser takes ``__Host-`` cookies from this very host and scheme alone."""
+    return f"__Host-{name}" if request.url.scheme == "https" else name
+
+
+def cookie(request: Request, name: str) -> str:
+    return cookies(request).get(cookie_name(request, name), "")
+
+
 def csrf_token(request: Request) -> str:
     """Token that this browser already has, or a new one."""
-    held = cookies(request).get(CSRF_COOKIE, "")
-    return held if len(held) == 43 and held.isascii() else secrets.token_urlsafe(32)
+    held = cookie(request, CSRF_COOKIE)
+    return held if len(held) == 43 and held.isascii() else new_csrf_token()
+
+
+def new_csrf_token() -> str:
+    return secrets.token_urlsafe(32)
 
 
 async def read_form(request: Request) -> Mapping[str, str]:
@@ -116,7 +133,7 @@ async def read_form(request: Request) -> Mapping[str, str]:
     body = await request.body()  # bounded by the application's max_body_size
     text = body.decode("utf-8", "replace")
     fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=FORM_LIMIT_FIELDS))
-    held, sent = cookies(request).get(CSRF_COOKIE, ""), fields.get(CSRF_FIELD, "")
+    held, sent = cookie(request, CSRF_COOKIE), fields.get(CSRF_FIELD, "")
     if not held or not hmac.compare_digest(held.encode(), sent.encode()):
         raise Forbidden("the form's token does not match this browser's; reload the page and send it again")
     return fields

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from . import charts, formats, marking
-from .guard import CSRF_COOKIE, CSRF_FIELD, csrf_token
+from .guard import CSRF_COOKIE, CSRF_FIELD, cookie_name, csrf_token
 
 HERE = Path(__file__).parent
 YEAR_SECONDS = 365 * 86_400
@@ -68,4 +68,9 @@ def respond(
 
 def set_cookie(response: Any, request: Request, name: str, value: str, max_age: int | None = None) -> None:
     secure = request.url.scheme == "https"
+    name = cookie_name(request, name)
     response.set_cookie(name, value, max_age=max_age, httponly=True, samesite="strict", secure=secure, path="/")
+
+
+def remove_cookie(response: Any, request: Request, name: str) -> None:
+    set_cookie(response, request, name, "", 0)

@@ -32,6 +32,7 @@ from ..review_queue import QueueItem, Reader, Wanted
 from .config import ConsoleConfig
 from .guard import read_form
 from .promises import Page
+from .rawviews import RawViews
 from .rendering import YEAR_SECONDS, href, set_cookie
 from .tracepage import trace_page
 
@@ -55,6 +56,7 @@ class ReviewDesk:
         rereading: Rereading,
         page: Page,
         reviewer: Callable[[Request], str],
+        views: RawViews,
     ) -> None:
         self._engine = engine
         self._config = config
@@ -64,6 +66,7 @@ class ReviewDesk:
         self._rereading = rereading
         self._page = page
         self._reviewer = reviewer
+        self._views = views
 
     def routes(self) -> list[Route]:
         return [
@@ -122,6 +125,9 @@ class ReviewDesk:
                 context["said"] = readings.of_trace(connection, record.row.trace_id)
         if record is None or record.trace is None:
             return self._page(request, "review_empty.html", context)
+        self._views.record(request, record, raw=True)
+        near = slice(max(0, place - 3), place + 9)  # what the page lists of the queue
+        context["queue"][near] = self._views.questions(request, context["queue"][near])
         blind = self.is_blind(queue[place])
         form = label_form(record, blind=blind)
         page = trace_page(record, record.trace, blind=blind)

@@ -1,0 +1,216 @@
+"""Users of the console. Records carry a user's random identifier; the name stands in this one table only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, delete, func, insert, select, text, update
+
+from groundwatch_collector.storage import reader
+
+from . import passwords
+from .desk import new_reviewer
+from .tables import console_sessions, console_users
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
+_LOCK = 0x67726F756E66  # of the advisory lock: two changes at once must not leave no administrator
+
+
+class Role(StrEnum):
+    VIEWER = "viewer"
+    REVIEWER = "reviewer"
+    EXPORTER = "exporter"
+    ADMIN = "admin"
+
+
+class Unacceptable(ValueError):
+    """The change cannot be made; the message says what was found and what is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    user_id: str  # rv_<hex>: also the reviewer of the user's verdicts
+    name: str
+    roles: tuple[Role, ...]
+    holdout: bool  # may read the hold-out set whatever the role
+    created_at: float
+    updated_at: float
+
+
+def check_name(name: str) -> None:
+    """Raise :class:`Unacceptable` for a name that could be taken for another one."""
+    if not _NAME.fullmatch(name):
+        raise Unacceptable(
+            f"name {name[:40]!r}; accepted: up to 64 small letters a to z, digits and . _ @ -, a letter or digit "
+            "first"
+        )
+
+
+def checked_roles(names: Iterable[str]) -> tuple[Role, ...]:
+    """Roles by name, in the order of the table. Raises :class:`Unacceptable` for an unknown one, and for none."""
+    wanted = list(names)
+    unknown = [name for name in wanted if name not in set(Role)]
+    if unknown or not wanted:
+        found = f"role {unknown[0][:40]!r}" if unknown else "no role"
+        raise Unacceptable(f"{found}; accepted: {', '.join(Role)}")
+    return tuple(role for role in Role if role in wanted)
+
+
+def add(
+    engine: Engine,
+    name: str,
+    roles: Iterable[str],
+    password: str,
+    now: float,
+    *,
+    holdout: bool = False,
+    cost: passwords.Cost = passwords.COST,
+) -> User:
+    """Make a user. Raises :class:`Unacceptable` for a name that is taken or not allowed, or a role that is not known,
+    and :class:`passwords.Unfit`."""
+    check_name(name)
+    chosen = checked_roles(roles)
+    passwords.check_fit(password, name)
+    row = {
+        "user_id": new_reviewer(),
+        "name": name,
+        "roles": ",".join(chosen),
+        "holdout": holdout,
+        "password": passwords.hashed(password, cost),
+        "created_at": now,
+        "updated_at": now,
+    }
+    with engine.begin() as connection:
+        _one_at_a_time(connection)
+        if find(connection, name) is not None:
+            raise Unacceptable(f"there is a user {name!r} already")
+        if Role.ADMIN not in chosen and not exist(connection):
+            raise Unacceptable("the first user has to be an admin: nobody could make others")
+        connection.execute(insert(console_users).values(row))
+    return _user(row)
+
+
+def change(
+    engine: Engine,
+    name: str,
+    now: float,
+    *,
+    roles: Iterable[str] | None = None,
+    holdout: bool | None = None,
+    password: str | None = None,
+    cost: passwords.Cost = passwords.COST,
+) -> User:
+    """Change what is not None, and end the user's sessions. Raises as :func:`add` does, and for the last admin."""
+    values: dict[str, Any] = {"updated_at": now}
+    if roles is not None:
+        values["roles"] = ",".join(checked_roles(roles))
+    if holdout is not None:
+        values["holdout"] = holdout
+    if password is not None:
+        passwords.check_fit(password, name)
+        values["password"] = passwords.hashed(password, cost)
+    with engine.begin() as connection:
+        _one_at_a_time(connection)
+        user = _known(connection, name)
+        connection.execute(update(console_users).where(console_users.c.user_id == user.user_id).values(values))
+        _keep_an_admin(connection, user)
+        connection.execute(delete(console_sessions).where(console_sessions.c.user_id == user.user_id))
+        return _known(connection, name)
+
+
+def remove(engine: Engine, name: str, *, even_the_last: bool = False) -> User:
+    """Remove a user and the user's sessions. Records keep the identifier, which then leads to no name.
+
+    Raises :class:`Unacceptable` for the last administrator, while there are others who then could not be helped;
+    *even_the_last* says that this is meant.
+    """
+    with engine.begin() as connection:
+        _one_at_a_time(connection)
+        user = _known(connection, name)
+        for table in (console_sessions, console_users):
+            connection.execute(delete(table).where(table.c.user_id == user.user_id))
+        if not even_the_last:
+            _keep_an_admin(connection, user)
+    return user
+
+
+def _keep_an_admin(connection: Connection, before: User) -> None:
+    if Role.ADMIN in before.roles and not any(Role.ADMIN in user.roles for user in listed(connection)):
+        raise Unacceptable(f"{before.name!r} is the last admin; make another user one first")
+
+
+def _one_at_a_time(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":  # SQLite has one writer as it is
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+
+
+def listed(connection: Connection) -> list[User]:
+    """All users, by name."""
+    return [_user(row._mapping) for row in connection.execute(select(console_users).order_by(console_users.c.name))]
+
+
+def find(connection: Connection, name: str) -> User | None:
+    row = _row(connection, name)
+    return None if row is None else _user(row._mapping)
+
+
+def by_id(connection: Connection, user_id: str) -> User | None:
+    row = connection.execute(select(console_users).where(console_users.c.user_id == user_id)).one_or_none()
+    return None if row is None else _user(row._mapping)
+
+
+def names(connection: Connection, user_ids: Collection[str]) -> dict[str, str]:
+    """Names by identifier, of those users that still exist."""
+    where = console_users.c.user_id.in_(list(user_ids))
+    rows = connection.execute(select(console_users.c.user_id, console_users.c.name).where(where))
+    return {row.user_id: row.name for row in rows}
+
+
+def exist(connection: Connection) -> bool:
+    """Whether there is any user, so that everybody has to log in."""
+    return connection.scalar(select(func.count()).select_from(console_users)) != 0
+
+
+def check(engine: Engine, name: str, password: str, cost: passwords.Cost = passwords.COST) -> tuple[User | None, str]:
+    """The user of this name and password, or None; and the identifier of the name, "" when nobody has it.
+
+    A name that nobody has costs the same work: the time of the answer does not tell which names exist.
+    """
+    with reader(engine).connect() as connection:
+        row = _row(connection, name) if _NAME.fullmatch(name) else None
+    kept = _nobodys(cost) if row is None else row.password
+    right = len(password) <= passwords.MAX_CHARACTERS and passwords.matches(password, kept)
+    if row is None:
+        return None, ""
+    return (_user(row._mapping) if right else None), row.user_id
+
+
+def _nobodys(cost: passwords.Cost) -> str:
+    """A record of the same cost that no password matches."""
+    return f"scrypt${cost.n}${cost.r}${cost.p}${'A' * 22}==$AAAA"
+
+
+def _known(connection: Connection, name: str) -> User:
+    user = find(connection, name)
+    if user is None:
+        raise Unacceptable(f"there is no user {name[:64]!r}")
+    return user
+
+
+def _row(connection: Connection, name: str) -> Row[Any] | None:
+    return connection.execute(select(console_users).where(console_users.c.name == name)).one_or_none()
+
+
+def _user(row: Any) -> User:
+    return User(
+        user_id=row["user_id"],
+        name=row["name"],
+        roles=tuple(Role(role) for role in row["roles"].split(",") if role in set(Role)),
+        holdout=bool(row["holdout"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
