@@ -150,4 +150,5 @@ def _count(connection: Connection, table: Table) -> int:
 def _text(moved: Mapping[str, int]) -> str:
     lines = [f"{name:<28}{count:>10}" for name, count in moved.items() if count]
     keys = "the new processes need the keys of the old data directory: " + ", ".join(_KEYS)
-    return "\n".join(["rows moved:", *lines, keys, "erasures.jsonl stays where it is: keep it"])
+    erased = "erasures.jsonl and erased_traces.txt say what was erased: copy them to the new data directory"
+    return "\n".join(["rows moved:", *lines, keys, erased])

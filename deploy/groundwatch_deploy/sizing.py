@@ -25,12 +25,12 @@ class Cost:
 
 
 MEASURED: Final[Mapping[str, Cost]] = {
-    "embedded_cpu": Cost(0.9e-3, "CPU s a trace of 27 KB", "tests/bench/bench_monitor.py --only speed"),
-    "kafka_receive_cpu": Cost(0.78e-3, "CPU s a trace of 27 KB", "tests/bench/bench_kafka.py"),
+    "embedded_cpu": Cost(0.78e-3, "CPU s a trace of 27 KB", "tests/bench/bench_monitor.py --only speed"),
+    "kafka_receive_cpu": Cost(0.79e-3, "CPU s a trace of 27 KB", "tests/bench/bench_kafka.py"),
     "kafka_decide_cpu": Cost(1.2e-3, "CPU s a trace of 27 KB", "tests/bench/bench_kafka.py"),
     "judge_cpu": Cost(45e-3, "CPU s a judged trace, long Chinese ones", "tests/bench/bench_local_judge.py"),
     "ledger_bytes": Cost(284.0, "bytes a trace", "tests/bench/bench_monitor.py --only ledger"),
-    "pending_ratio": Cost(1.32, "bytes of memory a byte of an undecided trace", "bench_monitor.py --only memory"),
+    "pending_ratio": Cost(1.2, "bytes of memory a byte of an undecided trace", "bench_monitor.py --only memory"),
     "process_bytes": Cost(150e6, "bytes of an idle process, with room", "tests/bench/bench_monitor.py --minutes"),
 }
 """What the plan rests on. Taken on two shared cores: measure again on yours where it matters."""

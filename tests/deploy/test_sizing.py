@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from groundwatch_deploy.cli import main
-from groundwatch_deploy.sizing import BUSY, MEASURED, Load, plan
+from groundwatch_deploy.sizing import BUSY, MEASURED, Load, plan, text
 
 
 def test_a_team_needs_one_process():
@@ -62,3 +64,14 @@ def test_the_command_prints_the_plan_and_the_figures_it_rests_on(capsys):
 def test_a_load_of_nothing_is_misuse(capsys):
     assert main(["size", "--traces-per-second", "0"]) == 2
     assert "traces_per_second is 0" in capsys.readouterr().err
+
+
+def test_the_table_of_the_deploying_page_is_what_the_command_says():
+    page = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d,]+) \| ([\d,]+) collectors.*?\| ([\d,]+) \| ([^|]+) \| ([^|]+) \|$", page, re.M)
+    assert len(rows) == 3
+    for rate, collectors, cores, log, ledger in rows:
+        found = plan(Load(float(rate.replace(",", ""))))
+        assert (f"{found.collectors:,}", f"{found.cores:,}") == (collectors, cores)
+        said = text(found)
+        assert f"{'span log':<10}{log}\n" in said and f"{'ledger':<10}{ledger}\n" in said
