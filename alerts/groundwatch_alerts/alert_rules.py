@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from groundwatch_alerts.alert_names import BY_NAME, runbook
-from groundwatch_alerts.objectives import EVERY_APP, EXECUTION, LARGEST_BURN, AlertsConfig, Objective
+from groundwatch_alerts.objectives import (
+    EVERY_APP,
+    EXECUTION,
+    KEEP_FIRING_HOURS,
+    LARGEST_BURN,
+    AlertsConfig,
+    Objective,
+    alarm_z_promql,
+)
 from groundwatch_alerts.rule_files import Alert, Group, Recording
 from groundwatch_alerts.traffic_rules import USUAL, requests
 
@@ -86,8 +94,9 @@ def _scores(objectives: Sequence[Objective]) -> list[Recording]:
 def _quality(item: Objective, objectives: Sequence[Objective], config: AlertsConfig) -> list[Alert]:
     w, labels = item.window, _labels(item, objectives)
     headline = "" if item.judge else f"\n{HEADLINE}"
+    limit = alarm_z_promql(item.hours, item.false_alarms_per_week, f"rag:judged:{w}")
     enough = (
-        f"rag:score_z:{w}{{{labels}}} > {item.z:.2f}\n"
+        f"rag:score_z:{w}{{{labels}}} > {limit}\n"
         f"and rag:judged:{w} >= {config.min_judged}\nand rag:judged_share:{w} > {MIN_JUDGED_SHARE}{headline}"
     )
     seen = f"rag:fail_ratio:{w}{{{labels}}} and on (app, criterion, judge) ({enough})"
@@ -114,7 +123,7 @@ def _above(item: Objective, expr: str, severity: str, config: AlertsConfig) -> A
             f"Open the worst traces first.{learning}"
         ),
         pending="5m",
-        keep_firing="1h",
+        keep_firing=f"{KEEP_FIRING_HOURS}h",
         labels={"objective": item.name, **_where()},
         annotations=Wording(config).links(name, worst_traces(verdict="fail"), "groundwatch-quality"),
     )
@@ -178,7 +187,7 @@ def _change(config: AlertsConfig) -> Alert:
             "the last deploy, and with changes of documents, prompt and model. Most weight of failures: layer "
             f"{_top('fault_weight', 'layer')}, version {_top('fault_version_weight', 'version')}."
         ),
-        keep_firing="1h",
+        keep_firing=f"{KEEP_FIRING_HOURS}h",
         labels=_where(),
         annotations=Wording(config).links(name, worst_traces(verdict="fail"), "groundwatch-quality"),
     )

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_alerts import tallies
 from groundwatch_alerts.alert_tables import change_detectors
-from groundwatch_alerts.change_detection import Baseline, Detector, learn
+from groundwatch_alerts.change_detection import RISES, Baseline, Detector, learn
 from groundwatch_alerts.objectives import EXECUTION, AlertsConfig, Objective, covering
 from groundwatch_collector.ragtrace import COMPLETED
 from groundwatch_collector.storage import reader
@@ -214,8 +214,10 @@ def stored(engine: Engine, app: str, criterion: str, judge: str) -> Row[tuple[ob
 
 def detector_of(row: Row[tuple[object, ...]], false_alarms_per_week: float) -> Detector:
     """The detector as it was kept."""
-    baseline = Baseline(orjson.loads(row.rates), row.judged_per_week)
-    return Detector(baseline, false_alarms_per_week, orjson.loads(row.sums))
+    baseline, sums = Baseline(orjson.loads(row.rates), row.judged_per_week), orjson.loads(row.sums)
+    if len(sums) != len(RISES):  # kept by a version that looked for other rises: its evidence is not of these
+        return Detector(baseline, false_alarms_per_week)
+    return Detector(baseline, false_alarms_per_week, sums)
 
 
 def freeze(engine: Engine, app: str, criterion: str, judge: str, *, days: float, now: float) -> bool:

@@ -20,7 +20,9 @@ LONGEST_SECONDS = 120.0
 """The last bucket of the histograms of duration: what is longer cannot be told from it."""
 LARGEST_BURN = 14.4
 """How many times its share a budget may be used up before a person is woken; of Google's SRE workbook."""
-_CROSSINGS = 14.0  # a week over z = 0, extrapolated: of a mean over 6 hours, measured by bench_detection.py
+KEEP_FIRING_HOURS = 3
+"""An alert on quality that ends and begins again within so many hours is one alert to a person."""
+_CROSSINGS, _PER_HOUR, _PER_JUDGED = 15.5, -0.73, 0.2  # fitted to bench_detection.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +80,29 @@ class Objective:
     def hours(self) -> int:
         return WINDOWS[self.window]
 
-    @property
-    def z(self) -> float:
-        """Score above which the alert fires: see :func:`alarm_z`."""
-        return alarm_z(self.hours, self.false_alarms_per_week)
+    def z(self, judged: float) -> float:
+        """Score above which the alert fires, with so many *judged* in its window: see :func:`alarm_z`."""
+        return alarm_z(self.hours, self.false_alarms_per_week, judged)
 
 
-def alarm_z(hours: float, false_alarms_per_week: float) -> float:
-    """Score that a mean over *hours*, looked at all the time, crosses upwards so often a week by chance alone.
+def alarm_z(hours: float, false_alarms_per_week: float, judged: float) -> float:
+    """Score that a mean over *hours* and *judged* traces crosses upwards so often a week by chance alone.
 
-    The rate at which a stationary Gaussian mean crosses z falls with exp(-z^2 / 2) (Rice). The factor before it, and
-    how little it falls with the window, are measured on the product's own estimator (``bench_detection.py``).
+    The rate at which a stationary Gaussian mean crosses z falls with exp(-z^2 / 2) (Rice). The factor before it is
+    measured on the product's own estimator (``bench_detection.py``): longer windows cross less often, and a mean of
+    more verdicts has a rougher path.
     """
-    crossings = _CROSSINGS * (6 / hours) ** 0.25
-    return max(1.0, math.sqrt(2 * max(0.0, math.log(crossings / false_alarms_per_week))))
+    return math.sqrt(2 * max(0.5, math.log(_crossings(hours) * judged**_PER_JUDGED / false_alarms_per_week)))
+
+
+def alarm_z_promql(hours: float, false_alarms_per_week: float, judged: str) -> str:
+    """The same in PromQL, where *judged* is a series."""
+    factor = f"{_crossings(hours) / false_alarms_per_week:.6g}"
+    return f"sqrt(2 * clamp_min(ln({factor} * {judged} ^ {_PER_JUDGED}), 0.5))"
+
+
+def _crossings(hours: float) -> float:
+    return float(_CROSSINGS * hours**_PER_HOUR)
 
 
 def check(objectives: Sequence[Objective]) -> None:

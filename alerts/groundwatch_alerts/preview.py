@@ -1,6 +1,7 @@
 """How often each alert would have fired on what the database holds: read once, then evaluated in steps of time.
 
-Verdicts count at the time of their trace, as if judges took no time. Latency, cost and the monitor's own alerts are
+One clock holds for all: a verdict counts at the time of its trace, as if judges took no time, and the change detector
+reads verdicts in that order. It begins where the app's history begins. Latency, cost and the monitor's own alerts are
 not in the database and are left out.
 """
 
@@ -17,15 +18,15 @@ from groundwatch_alerts.alert_rules import MIN_JUDGED_SHARE, PAIRS, SLOW_PAIR
 from groundwatch_alerts.change_detection import Detector, learn
 from groundwatch_alerts.change_monitor import DAY, judged_rows
 from groundwatch_alerts.estimator import StratumSums, estimate, wilson
-from groundwatch_alerts.objectives import EXECUTION, AlertsConfig, Objective, covering
+from groundwatch_alerts.objectives import EXECUTION, KEEP_FIRING_HOURS, AlertsConfig, Objective, covering
 from groundwatch_collector.storage import reader
-from groundwatch_collector.tables import traffic_tally
+from groundwatch_collector.tables import sampled_traces, traffic_tally
 from groundwatch_scorer.judgement import Criterion
 from groundwatch_scorer.tables import judgements
 
 STEP_SECONDS = 900
 _HOUR = 3_600 // STEP_SECONDS
-_QUIET_STEPS = _HOUR  # an alert goes on firing for an hour after its condition
+_QUIET_STEPS = KEEP_FIRING_HOURS * _HOUR  # an alert goes on firing so long after its condition
 _FIELDS = (
     "traffic",
     "weight",
@@ -48,6 +49,13 @@ class Fired:
     times: int
     hours: float  # how long it fired, all together
     first_at: float | None  # Unix seconds
+    days: float  # of history that were looked at
+    untold: str = ""  # why nothing can be said, where that is so
+
+    @property
+    def a_week(self) -> float | None:
+        """How often a week; None where too little was looked at to say."""
+        return self.times / self.days * 7 if self.days >= 1 and not self.untold else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +78,18 @@ class _Past:
         firing = _firing(holds, pending, quiet)
         begun = [step for step, now in enumerate(firing) if now and not (step and firing[step - 1])]
         first = self.start + (begun[0] + 1) * STEP_SECONDS if begun else None
-        return Fired(self.app, alert, criterion, len(begun), sum(firing) * STEP_SECONDS / 3_600, first)
+        hours = sum(firing) * STEP_SECONDS / 3_600
+        return Fired(self.app, alert, criterion, len(begun), hours, first, self.steps * STEP_SECONDS / DAY)
 
 
 def preview(
     engine: Engine, objectives: Sequence[Objective], config: AlertsConfig, judge: str, *, since: float, until: float
 ) -> list[Fired]:
     """Each previewable alert of each app between *since* and *until*, those that never fired included."""
-    start = int(since) // STEP_SECONDS * STEP_SECONDS
     found: list[Fired] = []
-    for app in tallies.apps(engine):
+    for app, first in _first_traffic(engine, since, until).items():
         own = covering(objectives, app)
-        past = _Past(engine, app, judge, start, until)
+        past = _Past(engine, app, judge, first // STEP_SECONDS * STEP_SECONDS, until)
         for item in own:
             if item.is_quality:
                 found += _quality(replace(past, judge=item.judge or judge), item, config)
@@ -89,6 +97,19 @@ def preview(
                 found += _burns(past, item)
         found += [_change(past, criterion, allowed, config) for criterion, allowed in _watched(own).items()]
     return found
+
+
+def _first_traffic(engine: Engine, since: float, until: float) -> dict[str, int]:
+    """When each app of this time was first seen in it, by name."""
+    table = traffic_tally.c
+    query = (
+        select(table.app, func.min(table.bucket_start))
+        .where(table.bucket_start >= since, table.bucket_start < until)
+        .group_by(table.app)
+        .order_by(table.app)
+    )
+    with reader(engine).connect() as connection:
+        return {app: int(first) for app, first in connection.execute(query)}
 
 
 def _watched(own: Sequence[Objective]) -> dict[str, float]:
@@ -112,7 +133,7 @@ def _quality(past: _Past, item: Objective, config: AlertsConfig) -> list[Fired]:
         found = estimate(strata)
         traffic = sum(s.traffic for s in strata)
         seen = found is not None and found.judged >= config.min_judged and found.judged_share > MIN_JUDGED_SHARE
-        above.append(seen and found is not None and found.score(item.objective) > item.z)
+        above.append(seen and found is not None and found.score(item.objective) > item.z(found.judged))
         blind.append(not seen and traffic >= config.min_requests)
     name = "RagWrongRefusals" if item.criterion == "refusal" else "RagFailureRateAboveObjective"
     return [
@@ -149,7 +170,7 @@ def _difference(name: str, first: tuple[float, ...], last: tuple[float, ...]) ->
 
 
 def _change(past: _Past, criterion: str, allowed: float, config: AlertsConfig) -> Fired:
-    """The first *learning_days* of the time looked at are the baseline; the rest is held against it."""
+    """The first *learning_days* of the app's history are the baseline; the rest is held against it."""
     frozen = past.start + config.learning_days * DAY
     sums = tallies.sums(
         past.engine, app=past.app, criterion=criterion, judge=past.judge, since=past.start, until=frozen
@@ -164,12 +185,16 @@ def _change(past: _Past, criterion: str, allowed: float, config: AlertsConfig) -
             place = now
             detector.judged(stratum, failed)
         holds[place:] = [detector.has_changed] * (past.steps - place)
-    return past.fired("RagQualityChange", criterion, holds)
+    fired = past.fired("RagQualityChange", criterion, holds)
+    if frozen >= past.until:
+        return replace(fired, untold=f"{config.learning_days:g} days of history are the baseline, no more is there")
+    return replace(fired, untold="" if baseline else "the baseline holds too few verdicts, or no failure")
 
 
 def _verdicts(past: _Past, criterion: str, since: float) -> Iterator[tuple[float, str, bool]]:
-    query = judged_rows(past.app, criterion, past.judge).add_columns(judgements.c.judged_at)
-    query = query.where(judgements.c.judged_at >= since, judgements.c.judged_at < past.until)
+    started = sampled_traces.c.started_at
+    query = judged_rows(past.app, criterion, past.judge).add_columns(started)
+    query = query.where(started >= since, started < past.until).order_by(None).order_by(started, judgements.c.id)
     with reader(past.engine).connect() as connection:
         for _id, stratum, label, at in connection.execute(query):
             yield at, stratum, label == "fail"

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_alerts import preview as past
 from groundwatch_alerts import tallies
@@ -24,6 +25,7 @@ from groundwatch_collector.storage import open_engine
 from groundwatch_deploy.cli import Failed, Misused, emit, say
 from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.settings import Settings, load
+from groundwatch_scorer import local_judge
 
 
 def render(arguments: argparse.Namespace) -> int:
@@ -43,7 +45,8 @@ def render(arguments: argparse.Namespace) -> int:
 def check(arguments: argparse.Namespace) -> int:
     """Exit 1 with one line for each thing that is wrong. promtool looks too, where it is installed."""
     settings = _settings(arguments)
-    found = problems([*recording_groups(settings.objectives), *alert_groups(settings.objectives, settings.alerts)])
+    found = _unknown_judges(settings)
+    found += problems([*recording_groups(settings.objectives), *alert_groups(settings.objectives, settings.alerts)])
     with tempfile.TemporaryDirectory() as folder:
         written = _write(_files(settings), Path(folder))
         rules = [path for path in written if Path(path).name in rule_files((), settings.alerts)]
@@ -55,6 +58,36 @@ def check(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _unknown_judges(settings: Settings) -> list[str]:
+    """Objectives whose judge gives no verdict here: no alert of theirs could ever fire, not even that it is blind."""
+    known = _judges(settings)
+    return [
+        f"[objectives.{item.name}] judge: {item.judge!r} judges nothing here; accepted: {', '.join(known)}"
+        for item in settings.objectives
+        if item.judge and item.judge not in known
+    ]
+
+
+def _judges(settings: Settings) -> list[str]:
+    """Those that the configuration names, and those whose verdicts the database holds, where there is one."""
+    known = [local_judge.IDENTIFIER]
+    if settings.judge.llm_model:
+        # Half a second of imports that most deployments never need.
+        from groundwatch_deploy.serve import rubric_of  # noqa: PLC0415
+        from groundwatch_scorer.llm_judge import identifier_of  # noqa: PLC0415
+
+        known.append(identifier_of(settings.judge.llm_model, rubric_of(settings.judge).version))
+    if settings.server.database_url or (settings.server.data_directory / "groundwatch.db").exists():
+        engine = open_engine(settings.server.url)
+        try:
+            known += [name for name in tallies.judges(engine) if name not in known]
+        except SQLAlchemyError as error:
+            say(f"groundwatch: judges of the database are not known ({type(error).__name__})")
+        finally:
+            engine.dispose()
+    return known
+
+
 def preview(arguments: argparse.Namespace) -> int:
     """Print each alert with how often and how long it would have fired in the last ``--days``."""
     settings = _settings(arguments)
@@ -63,7 +96,11 @@ def preview(arguments: argparse.Namespace) -> int:
         judge = next(iter(tallies.judges(engine)), "")
         since = until - arguments.days * 86_400
         found = past.preview(engine, settings.objectives, settings.alerts, judge, since=since, until=until)
-    emit([dataclasses.asdict(one) for one in found], arguments.json, lambda: _table(found, arguments.days))
+    history = max((one.days for one in found), default=0.0)
+    looked = {"since": since, "until": until, "days_asked": arguments.days, "days_of_history": history}
+    rows = [dataclasses.asdict(one) | {"a_week": one.a_week} for one in found]
+    span = f"{_when(since)} to {_when(until)} UTC, {arguments.days:g} days asked, {history:.1f} days of history found"
+    emit({**looked, "judge": judge, "alerts": rows}, arguments.json, lambda: "\n".join([span, *_table(found)]))
     return 0
 
 
@@ -95,14 +132,17 @@ def _database(settings: Settings, arguments: argparse.Namespace) -> Iterator[Eng
         engine.dispose()
 
 
-def _table(found: Sequence[past.Fired], days: float) -> str:
-    head = f"{'app':<20} {'alert':<30} {'criterion':<18} {'times':>6} {'a week':>7} {'hours':>7}  first (UTC)"
-    rows = [
-        f"{one.app:<20} {one.alert:<30} {one.criterion:<18} {one.times:>6} {one.times / days * 7:>7.1f} "
-        f"{one.hours:>7.1f}  {_when(one.first_at)}".rstrip()
-        for one in found
-    ]
-    return "\n".join([head, *rows])
+def _table(found: Sequence[past.Fired]) -> list[str]:
+    head = f"{'app':<20} {'alert':<30} {'criterion':<18} {'days':>5} {'times':>6} {'a week':>7} {'hours':>7}"
+    return [f"{head}  first (UTC)", *(_row(one) for one in found)]
+
+
+def _row(one: past.Fired) -> str:
+    name = f"{one.app:<20} {one.alert:<30} {one.criterion:<18} {one.days:>5.1f}"
+    if one.untold:
+        return f"{name} {'-':>6} {'-':>7} {'-':>7}  {one.untold}"
+    often = "-" if one.a_week is None else f"{one.a_week:.1f}"
+    return f"{name} {one.times:>6} {often:>7} {one.hours:>7.1f}  {_when(one.first_at)}".rstrip()
 
 
 def _when(at: float | None) -> str:

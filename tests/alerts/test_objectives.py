@@ -70,9 +70,10 @@ def test_an_app_with_an_objective_of_its_own_is_left_out_of_the_general_one():
 
 
 def test_rarer_false_alarms_and_shorter_windows_need_a_higher_score():
-    scores = [alarm_z(hours, 1.0) for hours in WINDOWS.values()]
+    scores = [alarm_z(hours, 1.0, 400 * hours / 24) for hours in WINDOWS.values()]
     assert scores == sorted(scores, reverse=True)
-    assert alarm_z(6, 0.25) > alarm_z(6, 1.0) > alarm_z(6, 4.0)
+    assert alarm_z(6, 0.25, 100) > alarm_z(6, 1.0, 100) > alarm_z(6, 4.0, 100) > alarm_z(6, 20.0, 100) == 1.0
+    assert alarm_z(6, 1.0, 500) > alarm_z(6, 1.0, 100)  # the path of a mean over more verdicts is rougher
 
 
 def test_what_is_rendered_is_sound_and_every_listed_alert_is_in_it():
@@ -105,3 +106,16 @@ def test_the_command_renders_files_that_promtool_accepts(tmp_path, capsys):
     assert main(["rules", "render", "--config", str(config), "--out", str(out)]) == 0
     assert "groundwatch-alerts.yaml" in {path.name for path in out.iterdir()}
     assert main(["rules", "render", "--config", str(tmp_path / "none.toml")]) == 2
+
+
+def test_a_judge_that_judges_nothing_is_refused(tmp_path, capsys, monkeypatch):
+    """No verdict would ever carry its name: the alert could not fire, nor say that it is blind."""
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "groundwatch.toml"
+    text = "[judge]\nllm_model = 'm'\n[objectives.good]\ncriterion = 'any_failure'\nobjective = 0.05\njudge = '%s'\n"
+    config.write_text(text % "locla-v1")
+    assert main(["rules", "check", "--config", str(config)]) == 1
+    said = capsys.readouterr().out
+    assert "[objectives.good] judge: 'locla-v1' judges nothing here; accepted: local-v1, llm:m:" in said
+    config.write_text(text % "local-v1")
+    assert main(["rules", "check", "--config", str(config)]) == 0

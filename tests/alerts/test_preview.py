@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import time
 
 import closed_loop
 import judged_stream as js
 import numpy as np
 import pytest
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine, insert, select, update
 
 from groundwatch_alerts.objectives import AlertsConfig, Objective
 from groundwatch_alerts.preview import Fired, preview
@@ -100,10 +102,39 @@ def test_a_start_without_traffic_is_not_called_blind_for_long(month):
 def test_the_command_says_where_there_is_no_database_and_prints_json(month, tmp_path, capsys):
     assert main(["rules", "preview", "--data-dir", str(tmp_path)]) == 2
     assert main(["rules", "preview", "--data-dir", month[0], "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert {row["alert"] for row in rows} == {"RagQualityChange"}  # without objectives nothing else is previewed
-    assert main(["rules", "preview", "--data-dir", month[0]]) == 0
-    assert "a week" in capsys.readouterr().out
+    told = json.loads(capsys.readouterr().out)
+    # Without objectives nothing else is previewed.
+    assert {row["alert"] for row in told["alerts"]} <= {"RagQualityChange"}
+    assert told["days_asked"] == 28 and told["until"] - told["since"] == pytest.approx(28 * 86_400)
+    days = (time.time() - START) / 86_400 + 100
+    assert main(["rules", "preview", "--data-dir", month[0], "--days", f"{days:.0f}"]) == 0
+    said = capsys.readouterr().out
+    (history,) = re.findall(rf"{days:.0f} days asked, ([0-9.]+) days of history found", said)
+    assert float(history) == pytest.approx(days - 100, abs=1.0) and "a week" in said
+
+
+def test_verdicts_are_read_by_the_clock_of_their_traces_whenever_they_were_judged(month, tmp_path):
+    """The last traces judged first, and all of them days later: the same alerts."""
+    shutil.copy(f"{month[0]}/groundwatch.db", tmp_path)
+    engine = open_engine(f"sqlite:///{tmp_path}/groundwatch.db")
+    started = select(sampled_traces.c.started_at).where(sampled_traces.c.trace_id == judgements.c.trace_id)
+    turned = judgements.c.id - 1_000 * (started.scalar_subquery() - START)
+    with engine.begin() as connection:
+        connection.execute(update(judgements).values(judged_at=START + 40 * 86_400, id=turned))
+    found = preview(engine, OBJECTIVES, AlertsConfig(), "l", since=START, until=START + 28 * 86_400)
+    engine.dispose()
+    assert found == month[1]
+
+
+def test_what_cannot_be_told_is_said_and_a_week_is_a_week_of_history(month):
+    engine = open_engine(f"sqlite:///{month[0]}/groundwatch.db")
+    short = preview(engine, OBJECTIVES, AlertsConfig(), "l", since=START - 20 * 86_400, until=START + 8 * 86_400)
+    engine.dispose()
+    by_name = {one.alert: one for one in short}
+    assert {one.days for one in short} == {8.0}
+    assert by_name["RagQualityChange"].untold and by_name["RagQualityChange"].a_week is None
+    burn = by_name["RagExecutionBudgetBurn"]
+    assert burn.times == 1 and burn.a_week == pytest.approx(7 / 8)
 
 
 def test_an_accepted_change_is_frozen_anew(month, capsys):

@@ -21,7 +21,7 @@ FASTER = {
     "interval: 1m": "interval: 500ms",
     "interval: 5m": "interval: 500ms",
     "for: 5m": "for: 1s",
-    "keep_firing_for: 1h": "keep_firing_for: 1s",
+    "keep_firing_for: 3h": "keep_firing_for: 1s",
     "group_wait: 30s": "group_wait: 0s",
     "group_interval: 5m": "group_interval: 1s",
 }

@@ -6,16 +6,20 @@ floor, steps of five minutes. The verdicts are made; what reads them is the prod
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import closed_loop
 import numpy as np
 import numpy.typing as npt
 
+from groundwatch_alerts.alert_rules import MIN_JUDGED_SHARE
 from groundwatch_alerts.estimator import StratumSums
+from groundwatch_alerts.objectives import KEEP_FIRING_HOURS, AlertsConfig, alarm_z
 
 STEP_SECONDS = 300
+STEPS_AN_HOUR = 3600 // STEP_SECONDS
+MIN_JUDGED = AlertsConfig().min_judged
 STEPS_A_DAY = 86_400 // STEP_SECONDS
 Counts = npt.NDArray[np.int64]
 
@@ -100,18 +104,63 @@ def then(first: Stream, second: Stream) -> Stream:
     )
 
 
-def episodes(firing: list[bool], pending: int = 1, quiet: int = 12) -> list[int]:
-    """Steps at which an alert begins: *pending* steps after its condition, over once *quiet* steps had none."""
-    begun: list[int] = []
-    since, last, is_firing = None, -quiet - 1, False
-    for step, holds in enumerate(firing):
-        if holds:
-            since = step if since is None else since
-            last = step
-            if not is_firing and step - since >= pending:
-                is_firing = True
-                begun.append(step)
-        else:
-            since = None
-            is_firing = is_firing and step - last <= quiet
-    return begun
+def last(stream: Stream, days: float) -> Stream:
+    steps = round(days * STEPS_A_DAY)
+    return Stream(stream.traffic[-steps:], stream.judged[-steps:], stream.failed[-steps:], stream.chance)
+
+
+def scores(stream: Stream, steps: int, objective: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """``Estimate.score`` and the judged traces of the *steps* before each; without a full window: minus infinity.
+
+    The same formula as the product's for all windows at once, where every request is eligible and judged at once.
+    ``tests/alerts/test_change_detection.py`` holds it against the estimator.
+    """
+    traffic, judged, failed = (_last(counts, steps) for counts in (stream.traffic, stream.judged, stream.failed))
+    a, b, c = judged / stream.chance, failed / stream.chance, judged / stream.chance**2
+    share = traffic / traffic.sum(axis=1, keepdims=True)
+    seen = judged > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where(seen, b / a, (b.sum(axis=1) / a.sum(axis=1))[:, None])
+        m = np.where(seen, a**2 / c, 1.0)
+        phi = np.where(seen, np.clip(1 - a / c * np.minimum(a / traffic, 1), 0, None), 1.0)
+    smooth = (rate * m + 1) / (m + 2)
+    mean = (share * smooth).sum(axis=1)
+    n = mean * (1 - mean) / (share**2 * phi * smooth * (1 - smooth) / m).sum(axis=1)
+    z = ((share * rate).sum(axis=1) - objective) * np.sqrt(n / objective / (1 - objective))
+    known = (share * seen).sum(axis=1) > MIN_JUDGED_SHARE
+    before = np.full(steps - 1, -np.inf), np.zeros(steps - 1, int)
+    return np.concatenate([before[0], np.where(known, z, -np.inf)]), np.concatenate([before[1], judged.sum(axis=1)])
+
+
+def score_holds(stream: Stream, hours: int, objective: float, allowed: float = 1.0) -> list[bool]:
+    """Whether the condition of the rendered alert on quality holds, at each step."""
+    z, judged = scores(stream, hours * STEPS_AN_HOUR, objective)
+    limit = [alarm_z(hours, allowed, max(1, n)) for n in judged]
+    return [n >= MIN_JUDGED and bool(one > most) for one, n, most in zip(z, judged, limit, strict=True)]
+
+
+def _last(counts: Counts, steps: int) -> Counts:
+    """Sums of the last *steps* at each step that has so many before it."""
+    total = np.cumsum(np.vstack([np.zeros((1, counts.shape[1]), int), counts]), axis=0)
+    return np.asarray(total[steps:] - total[:-steps])
+
+
+def firing(holds: Sequence[bool], pending: int = 1, quiet: int = KEEP_FIRING_HOURS * STEPS_AN_HOUR) -> list[bool]:
+    """At each step, whether an alert fires whose condition must hold for *pending* and be gone for *quiet* steps."""
+    found: list[bool] = []
+    held, last, fires = 0, -quiet - 1, False
+    for step, now in enumerate(holds):
+        held, last = (held + 1, step) if now else (0, last)
+        fires = (fires and step - last <= quiet) or held > pending
+        found.append(fires)
+    return found
+
+
+def episodes(holds: Sequence[bool], pending: int = 1, quiet: int = KEEP_FIRING_HOURS * STEPS_AN_HOUR) -> list[int]:
+    """Steps at which such an alert begins."""
+    return starts(firing(holds, pending, quiet))
+
+
+def starts(fires: Sequence[bool]) -> list[int]:
+    """Steps at which an alert that fires did not before."""
+    return [step for step, now in enumerate(fires) if now and not (step and fires[step - 1])]

@@ -46,7 +46,7 @@ def test_an_objective_is_missed_exactly_where_the_alerts_score_says_so(engine, w
     assert found is not None
     shares = [0.02, 0.08, found.rate - 0.005, found.rate + 0.005, 0.5]
     states = [state(engine, objective(share)) for share in shares]
-    expected = ["missed" if found.score(share) > objective(share).z else "kept" for share in shares]
+    expected = ["missed" if found.score(share) > objective(share).z(found.judged) else "kept" for share in shares]
     assert states == expected
     assert {"missed", "kept"} == set(states)
 
@@ -65,7 +65,11 @@ def test_few_verdicts_are_blind_and_not_good_news(engine, world):
 
 def test_the_page_says_how_to_set_an_objective_and_what_prometheus_watches(engine, world):
     assert "[objectives.good-answers]" in page(engine, "/alerts")
-    assert "watched by Prometheus" in page(engine, "/alerts", Objective("quick", "latency", 4.0))
+    text = page(engine, "/alerts", Objective("quick", "latency", 4.0))
+    assert "No objective is set for judged answers; 1 objective is watched by Prometheus alone." in text
+    assert "4 s at 95%" in text and "RagMixShift" in text and "RagLatencyAboveObjective" not in text
+    both = page(engine, "/alerts", objective(0.5), Objective("quick", "latency", 4.0))
+    assert "seen to be missed. 1 objective is watched by Prometheus alone and not told here." in both
 
 
 def test_without_traffic_both_pages_lead_to_the_empty_one(engine):
