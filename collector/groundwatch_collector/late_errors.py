@@ -83,7 +83,7 @@ class LateErrors:
                 found.append(LateError("no_rise"))
             else:
                 spans = late[trace_id]
-                pending = self._read_again(trace_id, row, spans)
+                pending = None if row.erased else self._read_again(trace_id, row, spans)
                 trace = self._decider.read(pending, given.get(trace_id, ())) if pending is not None else None
                 found.append(self._risen(row, standing[trace_id], trace, spans[-1].received_at, now))
         return found

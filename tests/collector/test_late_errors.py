@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
+from sqlalchemy import insert
 
 from groundwatch import names
 from groundwatch_alerts import tallies
@@ -130,12 +131,18 @@ def test_the_same_error_again_and_after_a_restart_is_one_rise(world, make):
     assert (world.rows(late_offers), world.rows(tables.sampled_traces)) == (offers, sampled)
 
 
-def test_what_has_left_the_log_is_counted(world, make):
+@pytest.mark.parametrize("gone", ["left the log", "erased"])
+def test_what_has_left_the_log_or_was_erased_is_counted(world, make, gone):
     failed = decided(world, make, SELDOM)
-    world.pipeline._range = lambda first, last: iter(())
+    if gone == "erased":
+        with world.engine.begin() as connection:
+            connection.execute(insert(tables.erased_traces).values(trace_id=TRACE, erased_at=0.0))
+    else:
+        world.pipeline._range = lambda first, last: iter(())
     world.send(failed)
     world.settle(1)
     assert results(world) == {"payload_gone": 1}
+    assert world.rows(tables.sampled_traces) == []
 
 
 def test_after_the_time_of_feedback_it_moves_no_family(world, make):
