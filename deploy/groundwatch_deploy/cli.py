@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         _calibrate,
         _redact,
         _export,
+        _evaluations,
         _erase,
         _move,
         _compare,
@@ -278,6 +279,16 @@ def _export(commands: Any) -> None:
     formats = "jsonl, langfuse, ragas, deepeval, langsmith, openai-evals, promptfoo, phoenix, csv"
     command.add_argument("--format", default="jsonl", metavar="NAME", help=f"{formats} (default: jsonl)")
     command.add_argument("--holdout", type=Path, metavar="FILE", help="the hold-out set, to a file of its own")
+    _with_server_options(command)
+
+
+def _evaluations(commands: Any) -> None:
+    text = "send the verdicts as OpenTelemetry events (gen_ai.evaluation.result) to where the spans are looked at"
+    command = _command(commands, "evaluations", "evaluations_command.command", text)
+    command.epilog = "keys: OTEL_EXPORTER_OTLP_HEADERS in the environment"
+    command.add_argument("--endpoint", required=True, metavar="URL", help="an OTLP/HTTP receiver that takes logs")
+    command.add_argument("--after", type=int, default=0, metavar="ID", help="only verdicts after this one")
+    command.add_argument("--with-explanations", action="store_true", help="reasons too, which quote what users wrote")
     _with_server_options(command)
 
 
