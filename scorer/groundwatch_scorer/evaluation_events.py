@@ -13,6 +13,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
 
 from groundwatch import names
 from groundwatch_collector.ragtrace import RagTrace
+from groundwatch_scorer.judgement import Criterion
 
 EVENT: Final = "gen_ai.evaluation.result"
 NAME: Final = "gen_ai.evaluation.name"
@@ -24,8 +25,6 @@ ID: Final = "groundwatch.evaluation.id"  # the same judgement has the same id wh
 ANNOTATOR_KIND: Final = "groundwatch.evaluation.annotator_kind"
 JUDGE: Final = "groundwatch.evaluation.judge"
 PROBABILITY: Final = "groundwatch.inclusion_probability"  # who averages the events has to divide by it
-
-_SCORES: Final = {"pass": 1.0, "fail": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def judged_span(trace: RagTrace) -> str:
 
 
 def _attributes(evaluation: Evaluation, explanations: bool) -> dict[str, str | float | int]:
-    score = evaluation.score if evaluation.score is not None else _SCORES.get(evaluation.label)
+    score = _score(evaluation)
     found: dict[str, str | float | int] = {
         "event.name": EVENT,  # where receivers looked before records had a name
         NAME: evaluation.criterion,
@@ -103,6 +102,13 @@ def _attributes(evaluation: Evaluation, explanations: bool) -> dict[str, str | f
     if explanations and evaluation.explanation:
         found[EXPLANATION] = evaluation.explanation
     return found
+
+
+def _score(evaluation: Evaluation) -> float | None:
+    """As the judge gave it; a person gives labels. 1 is good, but of ``any_failure`` it is that there is one."""
+    if evaluation.score is not None or evaluation.label not in ("pass", "fail"):
+        return evaluation.score
+    return float((evaluation.label == "pass") != (evaluation.criterion == Criterion.ANY_FAILURE))
 
 
 def _pairs(attributes: Mapping[str, str | float | int]) -> list[KeyValue]:
