@@ -553,6 +553,29 @@ def test_a_candidate_whose_redaction_is_in_doubt_is_for_those_who_may_read_raw_t
     assert reviewer.get(f"/candidates/{holdout}").status_code == 200
 
 
+def test_no_page_offers_what_its_reader_may_not_do(console, canary):
+    candidate_id = made_candidate(console.engine, canary)
+    offers = {
+        "/labels": 'href="/review',
+        "/candidates": 'action="/candidates/export"',
+        f"/candidates/{candidate_id}": f'action="/candidates/{candidate_id}/decision"',
+        f"/traces/{canary}": f'href="/traces/{canary}/raw"',
+    }
+    with console.engine.begin() as connection:
+        document = orjson.loads(connection.scalar(select(candidates.c.document)) or "{}") | {"split": "DEV"}
+        values = {"document": orjson.dumps(document).decode(), "redaction_status": "REDACTED"}
+        connection.execute(update(candidates).values(values))
+    offered = {
+        "viewer": set(),
+        "exporter": {"/candidates"},
+        "reviewer": set(offers) - {"/candidates"},
+        "admin": set(offers),
+    }
+    for role, expected in offered.items():
+        browser = console.logged_in(f"a-{role}", role)
+        assert {path for path, form in offers.items() if form in browser.get(path).text} == expected, role
+
+
 # The trail's page
 
 
