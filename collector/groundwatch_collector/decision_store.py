@@ -81,7 +81,7 @@ def decided(connection: Connection, trace_ids: Iterable[str]) -> dict[str, Decid
     found = {}
     for chunk in _chunks(trace_ids):
         for row in connection.execute(select(*columns).where(ledger.trace_id.in_(chunk))):
-            found[row.trace_id] = DecidedRow(*row[1:-1], bool(row.erased))
+            found[row.trace_id] = DecidedRow(*row[1:])
     return found
 
 

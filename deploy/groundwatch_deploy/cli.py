@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         _calibrate,
         _redact,
         _export,
+        _send,
         _evaluations,
         _erase,
         _move,
@@ -289,6 +290,19 @@ def _evaluations(commands: Any) -> None:
     command.add_argument("--endpoint", required=True, metavar="URL", help="an OTLP/HTTP receiver that takes logs")
     command.add_argument("--after", type=int, default=0, metavar="ID", help="only verdicts after this one")
     command.add_argument("--with-explanations", action="store_true", help="reasons too, which quote what users wrote")
+    _with_server_options(command)
+
+
+def _send(commands: Any) -> None:
+    text = "have the confirmed, redacted candidates in Langfuse, and take back what may no longer be there"
+    command = _command(commands, "send", "export_send.command", text)
+    command.epilog = "keys: LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY in the environment"
+    command.add_argument("tool", choices=("langfuse",))
+    command.add_argument("--url", required=True, metavar="URL", help="address of Langfuse")
+    command.add_argument("--holdout", action="store_true", help="the hold-out set too, in a dataset of its own")
+    command.add_argument("--scores", action="store_true", help="verdicts too, on traces that have the same ids there")
+    command.add_argument("--retry-failed", action="store_true", help="try again what was refused or given up")
+    command.add_argument("--timeout", type=float, default=20.0, metavar="SECONDS", help="of one call (default 20)")
     _with_server_options(command)
 
 

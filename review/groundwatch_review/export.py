@@ -87,7 +87,7 @@ def export(
     written = [*zip(targets, (parts["DEV"], parts["HOLDOUT"]), strict=False)]
     for target, items in written:
         _write_with_manifest(target, items, layout)
-    _mark_exported(engine, [item.candidate_id for _target, items in written for item in items], now)
+    mark_exported(engine, [item.candidate_id for _target, items in written for item in items], now)
     return ExportReport(
         written=len(parts["DEV"]),
         held={reason: count for reason, count in sorted(held.items()) if count},
@@ -102,6 +102,13 @@ def export_jsonl(engine: Engine, path: Path, now: float, **options: Any) -> Expo
 
 
 # What may leave
+
+
+def releasable(
+    engine: Engine, now: float, policy: CandidatePolicy | None, held: Counter[str]
+) -> list[dict[str, Any]]:
+    """Candidates of both splits that may leave now, one a family; *held* counts the others by reason."""
+    return [item.document for item in _one_per_family(_releasable(engine, now, policy, held), held)]
 
 
 def _releasable(engine: Engine, now: float, policy: CandidatePolicy | None, held: Counter[str]) -> list[_Ready]:
@@ -240,7 +247,8 @@ def _write(path: Path, body: bytes) -> None:
         os.close(folder)
 
 
-def _mark_exported(engine: Engine, ids: list[str], now: float) -> None:
+def mark_exported(engine: Engine, ids: list[str], now: float) -> None:
+    """Remember that these candidates left for the first time: an erasure then names them."""
     with engine.begin() as connection:
         for candidate_id in ids:
             connection.execute(

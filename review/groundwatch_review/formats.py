@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-_NAMESPACE: Final = uuid.UUID("6f1d8a52-4c0e-5b7a-9d3f-2a8e0c5b71d4")  # ours, random once
+NAMESPACE: Final = uuid.UUID("6f1d8a52-4c0e-5b7a-9d3f-2a8e0c5b71d4")  # ours, random once
 _JOINER: Final = "\u2060"  # invisible, and enough to make a command a text
 
 # What the tools that load an export would act upon.
@@ -85,7 +85,7 @@ def _facts(document: Document) -> Row:
 
 
 def _identifier(document: Document) -> str:
-    return str(uuid.uuid5(_NAMESPACE, document["candidate_id"]))
+    return str(uuid.uuid5(NAMESPACE, document["candidate_id"]))
 
 
 def _langfuse(document: Document) -> Row:

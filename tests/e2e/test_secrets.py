@@ -322,7 +322,8 @@ def recorded_traces(pattern: str = "*.pb.gz", *, sentences_only: bool) -> list[t
                 for span in scope.spans:
                     span.trace_id = hashlib.md5(path.name.encode() + span.trace_id + bytes([sentences_only])).digest()
                     ids.add(span.trace_id.hex())
-                    for part in (span, *span.events, *span.links):
+                    parts: list[Any] = [span, *span.events, *span.links]
+                    for part in parts:
                         poison(part.attributes, sentences_only=sentences_only)
                     for event in () if sentences_only else span.events:
                         event.name += POISON
@@ -427,7 +428,7 @@ def test_no_canary_leaves_by_a_candidate_an_export_the_gate_or_the_audit_trail(t
     data.mkdir()
     engine = open_engine(f"sqlite:///{data / 'groundwatch.db'}")
     migrations.upgrade(engine)
-    conventions = set()
+    conventions: set[str] = set()
     for body, _ids in recorded_traces("*-normal.pb.gz", sentences_only=False):
         read = to_ragtrace(list(otlp.decode(body, "protobuf", Limits()).spans))
         if read is not None and read.query is not None and len(conventions) < 8:
