@@ -13,9 +13,11 @@ from sqlalchemy import Engine
 from groundwatch_collector.storage import open_engine, reclaim
 from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import Misused, emit
-from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.config import ConfigError, load_secrets
+from groundwatch_deploy.desk_database import ACTOR
 from groundwatch_deploy.settings import Settings, load
 from groundwatch_review import erasure
+from groundwatch_review.audit import Action, AuditLog
 
 _LOG = "the database's write-ahead log, which a running monitor is reading: it is emptied within the hour"
 
@@ -43,6 +45,7 @@ def _erase(settings: Settings, arguments: argparse.Namespace) -> erasure.Erasure
     engine = open_engine(settings.server.url)
     try:
         migrations.upgrade(engine)
+        _note(engine, settings, arguments)
         ids = _ids(engine, folder, arguments)
         erasure.remember(folder, ids)
         done = erasure.erase(engine, ids, now)
@@ -58,6 +61,14 @@ def _ids(engine: Engine, folder: Path, arguments: argparse.Namespace) -> list[st
     if arguments.again:
         return erasure.remembered(folder)
     return list(arguments.trace) or erasure.traces_of(engine, arguments.subject)
+
+
+def _note(engine: Engine, settings: Settings, arguments: argparse.Namespace) -> None:
+    """One entry of the audit trail for each trace or person named; what it is about is a keyed digest."""
+    trail = AuditLog(engine, load_secrets(settings.server.data_directory).audit_key, time.time)
+    how = "by trace" if arguments.trace else "by person" if arguments.subject else "again, after a restore"
+    for asked in arguments.trace or [arguments.subject]:
+        trail.append(ACTOR, Action.ERASURE, asked, how)
 
 
 def _text(done: erasure.Erasure) -> str:

@@ -138,3 +138,19 @@ def test_exports_on_the_machine_are_in_the_trail(run, tmp_path):
         ("export", "command", "jsonl"),
         ("export_holdout", "command", "jsonl"),
     ]
+
+
+def test_erasures_on_the_machine_are_in_the_trail(run):
+    trace = "0" * 31 + "7"
+    run("erase", "--trace", trace)
+    run("erase", "--subject", "mia.canary@personal.example")
+    run("erase", "--again")
+    found = run("audit", "list")
+    assert [(e["action"], e["actor"], e["detail"]) for e in found] == [
+        ("erasure", "command", "by trace"),
+        ("erasure", "command", "by person"),
+        ("erasure", "command", "again, after a restore"),
+    ]
+    assert [e["seq"] for e in run("audit", "list", "--about", trace)] == [1]
+    assert trace not in json.dumps(found)
+    assert "canary" not in json.dumps(found)
