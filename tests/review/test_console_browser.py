@@ -24,6 +24,7 @@ from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.rereading import RereadingConfig
 from groundwatch_review.tables import candidates, reviews
+from groundwatch_scorer import second_look
 from groundwatch_scorer.judgement import (
     AnnotatorKind,
     Assessment,
@@ -257,6 +258,40 @@ def test_selected_words_are_kept_by_their_place_in_the_text(open_page, engine, a
     assert detail["expectation"]["reference_answer"] == "50 MB, cx."
     page.goto(f"{watch.base}/traces/{trace_id}")
     assert page.locator("#picked mark").count() == 2
+    watch.expect_clean()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_a_blind_item_is_decided_right_below_what_was_sent(open_page, engine, add_trace, tmp_path, width, scheme):
+    claims = (
+        ClaimVerdict("Up to 70 MB.", 0, 12, Verdict.CONTRADICTED, 0.9, "number_conflict"),
+        ClaimVerdict("It is free.", 13, 24, Verdict.NOT_MENTIONED, 0.8, "low_overlap"),
+    )
+    document = Document("upload", 1, 0.5, "Files up to 50 MB can be uploaded.", title="Upload limits")
+    judged = Assessment("m", AnnotatorKind.CODE, claims)
+    finding = FaultFinding(FaultLayer.RERANK, 0.9, "wrong", ())
+    trace_id = add_trace(
+        judged=judged, finding=finding, answer="Up to 70 MB. It is free.", candidates=(document,), context=(document,)
+    )
+    with engine.begin() as connection:
+        second_look.keep(connection, trace_id, [second_look.SecondLook(second_look.PEOPLE, 0.1, True, unsure=False)])
+    watch = open_page(width, color_scheme=scheme, has_touch=width < 700)
+    page = watch.page
+    watch.go("/review")
+    read, decide = page.locator(".documents"), page.locator(".decide")
+    assert read.bounding_box()["y"] > page.locator(".beside").bounding_box()["y"]
+    if width < 700:
+        assert 0 < decide.bounding_box()["y"] - read.bounding_box()["y"] - read.bounding_box()["height"] < 60
+        assert page.locator(".expectation").bounding_box()["y"] > decide.bounding_box()["y"]
+    shoot(watch, tmp_path, f"blind-{width}-{scheme}")
+    assert page.locator("input[name=fault_layer]:checked").count() == 0
+    page.keyboard.press("c")
+    assert page.locator("input[name=fault_layer]").first.evaluate("field => field.matches(':invalid')"), "no guess"
+    page.keyboard.press("2")
+    page.keyboard.press("c")
+    page.wait_for_url("**done=confirm*")
+    page.get_by_role("link", name="See that trace with all verdicts").click()
+    assert page.locator("text=contradicted").first.is_visible()
     watch.expect_clean()
 
 

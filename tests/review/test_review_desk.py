@@ -187,7 +187,7 @@ def test_two_people_who_differ_are_both_shown_and_a_third_settles(engine: Engine
 
 def test_filters_survive_a_decision_and_the_way_from_page_to_page(client: TestClient, trace_id: str) -> None:
     page = client.get("/review?layer=generation&why=failed&version=1.4.2").text
-    assert 'href="/traces?layer=generation&amp;why=failed&amp;version=1.4.2&amp;app=manual-assistant"' in page
+    assert 'href="/traces?version=1.4.2&amp;layer=generation&amp;why=failed&amp;app=manual-assistant"' in page
     kept = re.search(r'name="keep" value="([^"]*)"', page)
     assert kept is not None
     answer = post(client, trace_id, decision="reject", keep=kept[1].replace("&amp;", "&"))

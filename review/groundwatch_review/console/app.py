@@ -47,15 +47,13 @@ from .login_limits import LoginLimits
 from .overview import Asked, Overview
 from .promises import Promised
 from .rawviews import RawViews
-from .rendering import HERE, YEAR_SECONDS, environment, href, respond, set_cookie
+from .rendering import HERE, YEAR_SECONDS, carried, environment, href, respond, set_cookie
 from .reviewdesk import REVIEWER_COOKIE, ReviewDesk, label_form, notice
 from .sessions import Lifetime, Sessions
 from .tracepage import trace_page
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _CANDIDATE_ID = re.compile(r"rc_[0-9a-f]{24}")
-CARRIED = ("app", "version", "window", "verdict", "layer", "outcome", "stratum", "feedback", "sort", "q", "why")
-"""Filters that the navigation takes along from page to page; a page leaves what it does not know."""
 VERDICTS = ("fail", "pass", "not_applicable", "unscored", "waiting", "not_sampled")
 SENTIMENTS = ("negative", "neutral", "positive")
 
@@ -177,7 +175,7 @@ class Console:
             "app": request.query_params.get("app", ""),
             "window": request.query_params.get("window", ""),
             "needs_review": None if "needs_review" in context or status != 200 else self._waiting(request, context),
-            "carried": {name: value for name, value in request.query_params.items() if name in CARRIED},
+            "carried": carried(request.query_params),
             "refresh": 0,
             "who": principal_of(request),
         }
@@ -342,7 +340,7 @@ class Console:
         form = await read_form(request)
         reviewer = self.reviewer(request)
         await run_in_threadpool(self._decide_candidate, candidate_id, form, reviewer)
-        response = RedirectResponse(href(f"/candidates/{candidate_id}"), 303)
+        response = RedirectResponse(href(f"/candidates/{candidate_id}", **carried(request.query_params)), 303)
         set_cookie(response, request, REVIEWER_COOKIE, reviewer, YEAR_SECONDS)
         return response
 

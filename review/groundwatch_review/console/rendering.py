@@ -17,6 +17,8 @@ from .guard import CSRF_COOKIE, CSRF_FIELD, cookie_name, csrf_token
 
 HERE = Path(__file__).parent
 YEAR_SECONDS = 365 * 86_400
+CARRIED = ("app", "version", "window", "verdict", "layer", "outcome", "stratum", "feedback", "sort", "q", "why")
+"""Filters that go along from page to page; a page leaves what it does not know."""
 
 
 def environment() -> Environment:
@@ -48,6 +50,11 @@ def environment() -> Environment:
     found.filters["json"] = json.dumps
     found.globals.update(href=href, strip=charts.strip, nice_top=charts.nice_top, csrf_field=CSRF_FIELD)
     return found
+
+
+def carried(asked: Mapping[str, str]) -> dict[str, str]:
+    """The filters among the parameters of an address."""
+    return {name: asked[name] for name in CARRIED if asked.get(name)}
 
 
 def href(path: str, **parameters: object) -> str:

@@ -33,11 +33,10 @@ from .config import ConsoleConfig
 from .guard import read_form
 from .promises import Page
 from .rawviews import RawViews
-from .rendering import YEAR_SECONDS, href, set_cookie
+from .rendering import YEAR_SECONDS, carried, href, set_cookie
 from .tracepage import trace_page
 
 REVIEWER_COOKIE = "groundwatch_reviewer"
-FILTERS = ("app", "version", "layer", "why")
 BLIND_FOR = frozenset({"drawn", "reread"})
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _CANDIDATE_ID = re.compile(r"rc_[0-9a-f]{24}")
@@ -196,15 +195,14 @@ class ReviewDesk:
             "reading": "" if decided.reading == "first" else decided.reading,
             "agrees": agrees,
         }
+        filters = carried(dict(parse_qsl(form.get("keep", ""))))
         if form.get("back") == "review":
-            kept = dict(parse_qsl(form.get("keep", "")))
-            filters = {name: kept[name] for name in FILTERS if name in kept}
             return href(
                 "/review", **filters, item=form.get("next", ""), candidate=candidate_id, trace=trace_id, **done
             )
         if candidate_id:
-            return href(f"/candidates/{candidate_id}")
-        return href(f"/traces/{trace_id}", **done)
+            return href(f"/candidates/{candidate_id}", **filters)
+        return href(f"/traces/{trace_id}", **filters, **done)
 
 
 def claims_of(judgement: JudgementRow | None) -> tuple[ClaimVerdict, ...]:
@@ -271,7 +269,7 @@ def _wanted(asked: Mapping[str, str]) -> Wanted:
 
 
 def _kept(asked: Mapping[str, str], app: str) -> dict[str, str]:
-    return {"app": app} | {name: asked[name] for name in FILTERS if asked.get(name) and name != "app"}
+    return {"app": app} | {name: value for name, value in carried(asked).items() if name != "app"}
 
 
 def _shown(item: QueueItem) -> QueueItem:
