@@ -62,6 +62,18 @@ class Refused:
     needed: float
     labels: int
 
+    @property
+    def said(self) -> str:
+        """The reason for a person, with what was found and what would be enough."""
+        found, needed = self.found, self.needed
+        return {
+            "no_verdicts": "nothing was put to a second look",
+            "too_few_labels": f"{found:.0f} second verdicts, {needed:.0f} are needed",
+            "many_unanswered": f"{found:.0%} of what was chosen has a second verdict, {needed:.0%} must",
+            "unseen_part": f"{found:.0%} of the traffic had no chance of a second look, at most {needed:.0%} may",
+            "judge_too_weak": f"the first judge hardly tells failures from the rest ({found:.2f} of {needed:.2f})",
+        }[self.reason]
+
 
 def corrected(traffic: Mapping[str, float], rows: Sequence[Twice], z: float = Z95) -> Corrected | Refused:
     """Estimate the rate of all *traffic* (requests by stratum to which the criterion applies) by the second judge.

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, and_, func, select
+from sqlalchemy import Connection, Engine, Row, Select, and_, func, select
 
 from groundwatch_alerts import tallies
 from groundwatch_alerts.corrected import MAX_UNSEEN_SHARE, Corrected, Refused, Twice, corrected
@@ -22,16 +22,23 @@ _APPLIES = ("pass", "fail", "unscored")
 
 
 def read(
-    engine: Engine, *, app: str, judge: str, second: str, since: float, until: float | None = None
+    engine: Engine,
+    *,
+    app: str,
+    judge: str,
+    second: str,
+    since: float,
+    until: float | None = None,
+    criterion: str = Criterion.ANY_FAILURE,
 ) -> Corrected | Refused:
     """The rate of failed answers of *app* as *second* (a judge's identifier, or people) would have it.
 
     The window is of traces that started in ``[since, until)``. A person's last word on a trace counts.
     """
     with reader(engine).connect() as connection, connection.begin():
-        found = connection.execute(_first_verdicts(app, judge, second, since, until)).all()
-        verdicts = _second_verdicts(connection, second, app, since)
-    sums = tallies.sums(engine, app=app, criterion=Criterion.ANY_FAILURE, judge=judge, since=since, until=until)
+        found = connection.execute(_first_verdicts(app, judge, second, criterion, (since, until))).all()
+        verdicts = _second_verdicts(connection, second, app, criterion, since)
+    sums = tallies.sums(engine, app=app, criterion=criterion, judge=judge, since=since, until=until)
     traffic = {s.stratum: s.traffic for s in sums}
     rows = [row for row in found if row.label in _APPLIES]
     drawn = [row for row in rows if row.chance is not None]
@@ -42,8 +49,11 @@ def read(
     return result
 
 
-def _first_verdicts(app: str, judge: str, second: str, since: float, until: float | None) -> Any:
-    first = _headline(judgements.c.identifier == judge)
+def _first_verdicts(
+    app: str, judge: str, second: str, criterion: str, times: tuple[float, float | None]
+) -> Select[Any]:
+    since, until = times
+    first = judgements.c.identifier == judge, judgements.c.criterion == criterion
     looks = and_(second_looks.c.trace_id == sampled_traces.c.trace_id, second_looks.c.asked == second)
     window = [sampled_traces.c.app == app, sampled_traces.c.started_at >= since]
     if until is not None:
@@ -68,21 +78,22 @@ def _first_verdicts(app: str, judge: str, second: str, since: float, until: floa
     )
 
 
-def _second_verdicts(connection: Connection, second: str, app: str, since: float) -> dict[str, bool]:
+def _second_verdicts(connection: Connection, second: str, app: str, criterion: str, since: float) -> dict[str, bool]:
     by_people = judgements.c.annotator_kind == str(AnnotatorKind.HUMAN)
     who = by_people if second == PEOPLE else judgements.c.identifier == second
     query = (
         select(judgements.c.trace_id, judgements.c.label)
         .join(sampled_traces, sampled_traces.c.trace_id == judgements.c.trace_id)
-        .where(*_headline(who), sampled_traces.c.app == app, sampled_traces.c.started_at >= since)
+        .where(
+            who,
+            judgements.c.criterion == criterion,
+            sampled_traces.c.app == app,
+            sampled_traces.c.started_at >= since,
+        )
         .where(judgements.c.label.in_(tuple(_FAILED)))
         .order_by(judgements.c.id)  # a later word replaces an earlier one
     )
     return {trace_id: _FAILED[label] for trace_id, label in connection.execute(query)}
-
-
-def _headline(who: ColumnElement[bool]) -> tuple[ColumnElement[bool], ...]:
-    return who, judgements.c.criterion == str(Criterion.ANY_FAILURE)
 
 
 def _twice(row: Row[Any], verdicts: dict[str, bool]) -> Twice:
@@ -110,6 +121,13 @@ def _applicable(traffic: dict[str, float], rows: Iterable[Row[Any]]) -> dict[str
         seen[row.stratum][1] += weight * (row.label in _APPLIES)
     shares = {name: applies / whole for name, (whole, applies) in seen.items()}
     return {name: count * shares.get(name, 1.0) for name, count in traffic.items()}
+
+
+def second_judges(engine: Engine) -> list[str]:
+    """Every judge that was ever asked to read again."""
+    query = select(second_looks.c.asked).where(second_looks.c.asked != PEOPLE).distinct()
+    with reader(engine).connect() as connection:
+        return sorted(connection.scalars(query))
 
 
 def seconds(judges: Sequence[str], engine: Engine) -> list[str]:

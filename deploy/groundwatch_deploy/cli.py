@@ -96,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         _erase,
         _move,
         _compare,
+        _estimate,
         _gate,
         _size,
     ):
@@ -314,6 +315,15 @@ def _compare(commands: Any) -> None:
     command.add_argument("--app", default="", metavar="NAME", help="the application, where there are several")
     command.add_argument("--criterion", default="", metavar="NAME", help="only this one")
     command.add_argument("--judge", default="", metavar="NAME", help="whose verdicts (default: the most used judge)")
+    _with_server_options(command)
+
+
+def _estimate(commands: Any) -> None:
+    text = "the failure rate of all traffic by criterion, also corrected for the judge's errors where labels suffice"
+    command = _command(commands, "estimate", "estimate_command.command", text)
+    command.add_argument("--app", default="", metavar="NAME", help="the application, where there are several")
+    command.add_argument("--judge", default="", metavar="NAME", help="whose verdicts (default: the most used judge)")
+    command.add_argument("--days", type=float, default=7.0, metavar="N", help="days to look at (default 7)")
     _with_server_options(command)
 
 

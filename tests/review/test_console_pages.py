@@ -126,6 +126,16 @@ def test_a_rate_on_enough_verdicts_is_shown_as_one(client, world):
     assert "Too few" not in page
 
 
+def test_a_version_with_a_handful_of_verdicts_is_not_called_worse(client, world, add_trace):
+    """One failure of one is 100 %, and no red "+100 pp"."""
+    finding = FaultFinding(FaultLayer.GENERATION, 0.9, "", ())
+    add_trace(version="1.6.0", judged=Assessment(JUDGE, AnnotatorKind.CODE), finding=finding)
+    rows = re.findall(r"<tr>.*?</tr>", client.get("/").text, re.DOTALL)
+    newest, before = (next(row for row in rows if f"<bdi>{name}</bdi>" in row) for name in ("1.6.0", "1.5.0"))
+    assert "too few to say" in newest and " pp" not in newest and "worse" not in newest
+    assert " pp" in before and "too few" not in before
+
+
 @pytest.mark.parametrize(("path", "said"), [("/", "UTC"), ("/traces", "started, UTC")])
 def test_the_time_zone_stands_beside_the_times(client, world, path, said):
     assert said in text_of(client.get(path).text).split("Times are UTC.")[0]

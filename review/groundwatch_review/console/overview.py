@@ -15,7 +15,9 @@ from groundwatch_scorer.judgement import Criterion
 from .. import queries, review_queue
 from ..queries import Cell, Scope
 from ..review_queue import ANYBODY, Reader
+from . import secondsight
 from .config import WINDOWS, ConsoleConfig
+from .secondsight import SecondSight
 from .sentences import summary
 
 STEPS_SECONDS = (5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 7 * 86_400)
@@ -58,6 +60,7 @@ class Difference:
     value: float
     low: float
     high: float
+    judged: int  # of the one of the two that has fewer
 
     @property
     def clear(self) -> bool:
@@ -145,6 +148,7 @@ class Overview:
     latency: tuple[Latency, ...]
     strata: tuple[StratumLine, ...]
     needs_review: int
+    seconds: tuple[SecondSight, ...]  # the rate as others who read again would have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +236,14 @@ def read(
         latency=_latency(connection, scope, config),
         strata=_strata(cells, total, queries.inclusion(connection, scope)),
         needs_review=review_queue.size(connection, asked.app, reader),
+        seconds=() if asked.version else _seconds(connection, asked, scope.since, now),
     )
+
+
+def _seconds(connection: Connection, asked: Asked, since: float | None, now: float) -> tuple[SecondSight, ...]:
+    """Read beside the snapshot: what is corrected is of days, and the verdicts of one minute do not move it."""
+    place = {"app": asked.app, "criterion": asked.criterion, "judge": asked.judge}
+    return secondsight.read(connection.engine, **place, since=since, now=now)
 
 
 def bucket_seconds(starts: Sequence[int]) -> int:
@@ -336,7 +347,8 @@ def _difference(now: Figure | None, earlier: Sequence[VersionLine]) -> Differenc
     value = now.rate - old.rate
     down = math.hypot(now.rate - now.low, old.high - old.rate)
     up = math.hypot(now.high - now.rate, old.rate - old.low)
-    return Difference(before.version, value, max(-1.0, value - down), min(1.0, value + up))
+    fewer = min(now.judged, old.judged)
+    return Difference(before.version, value, max(-1.0, value - down), min(1.0, value + up), fewer)
 
 
 def _layers(found: Sequence[tuple[str, float, int]]) -> tuple[Layer, ...]:
