@@ -14,7 +14,7 @@ from typing import Literal
 from groundwatch_collector.ragtrace import Document
 
 from .judgement import Evidence
-from .text import CJK, Sentence, folded, is_cjk, sentences, tokens
+from .text import CJK, SHORT, Sentence, folded, is_cjk, sentences, tokens
 from .text_numbers import Quantity, quantities
 
 LONGEST_WINDOW = 3  # sentences
@@ -81,9 +81,14 @@ _BLANKS = re.compile(r"\s+")
 
 def flattened(text: str) -> str:
     """*text* folded, with every run of blanks as one space; none stays between Chinese characters."""
+    return _flattened_short(text) if len(text) <= SHORT else _flattened(text)
+
+
+def _flattened(text: str) -> str:
     return _BETWEEN_CHINESE.sub("", _BLANKS.sub(" ", folded(text).text)).strip()
 
 
+_flattened_short = lru_cache(maxsize=4096)(_flattened)
 _BETWEEN_CHINESE = re.compile(f"(?<=[{CJK}，。；：、！？]) (?=[{CJK}])")
 
 
@@ -125,6 +130,10 @@ class Weights:
             weight = self._known[token] = self._count(token)
         return weight
 
+    def of_all(self, order: Sequence[str]) -> list[float]:
+        known = self._known
+        return [known[token] if token in known else self.of(token) for token in order]
+
     def _count(self, token: str) -> float:
         background = _background("zh" if is_cjk(token) else "en")
         seen = background.counts.get(token, 0)
@@ -164,7 +173,7 @@ class Library:
         *only* restricts the search to one document; documents that cannot reach the recall *least* are passed over.
         """
         order = sorted(wanted)  # a set's order differs from run to run, and with it the last digit of a sum
-        weight = [weights.of(token) for token in order]
+        weight = weights.of_all(order)
         total = sum(weight)
         position = {token: index for index, token in enumerate(order)}
         searched: list[tuple[int, _Hits]] = []
@@ -198,7 +207,17 @@ class Library:
             return 1.0
         if not is_cjk(token):
             return 0.0
-        return max((_half_match(token, passage.characters) for passage in self.passages), default=0.0)
+        return _HALF_MATCH * self._most_characters(token[0], token[-1]) / 2
+
+    def _most_characters(self, first: str, last: str) -> int:
+        """How many of two characters some one document has."""
+        most = 0
+        for passage in self.passages:
+            found = (first in passage.characters) + (last in passage.characters)
+            if found == 2:
+                return 2
+            most = max(most, found)
+        return most
 
     def window_covers(self, window: Window, wanted: Iterable[str], weights: Weights) -> float:
         """Share of the weight of *wanted* in *window*, with half matches of Chinese."""

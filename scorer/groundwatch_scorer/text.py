@@ -58,8 +58,16 @@ class _FoldTable(dict[int, str]):
 _FOLD = _FoldTable({0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"', 0x2013: "-", 0x2014: "-", 0x00A0: " "})
 
 
+SHORT = 500
+"""Characters. Of so short a text the last results are kept: a claim is asked the same many times while it is read."""
+
+
 def folded(text: str) -> View:
     """Fold *text* for comparison. Offsets survive: see :meth:`View.source_span`."""
+    return _folded_short(text) if len(text) <= SHORT else _folded(text)
+
+
+def _folded(text: str) -> View:
     if text.isascii():
         return View(text.lower(), None)
     whole = text.translate(_FOLD)
@@ -69,6 +77,9 @@ def folded(text: str) -> View:
     for index, character in enumerate(text):
         offsets.extend([index] * len(character.translate(_FOLD)))
     return View(whole, (*offsets, len(text)))
+
+
+_folded_short = lru_cache(maxsize=4096)(_folded)
 
 
 def is_cjk(token: str) -> bool:
@@ -203,6 +214,15 @@ _PARTICLES = re.compile(f"[{CHINESE_PARTICLES}]+")
 
 def tokens(text: str) -> list[str]:
     """Content tokens of *text*: stems of words without stop words, and bigrams of Chinese. Numbers are not in it."""
+    return list(_tokens_short(text)) if len(text) <= SHORT else _tokens(text)
+
+
+@lru_cache(maxsize=4096)
+def _tokens_short(text: str) -> tuple[str, ...]:
+    return tuple(_tokens(text))
+
+
+def _tokens(text: str) -> list[str]:
     found: list[str] = []
     for run in _WORD.findall(MARKERS.sub(" ", folded(text).text)):
         if is_cjk(run):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundwatch_scorer.text import folded, is_chinese, sentences, stem, tokens
+from groundwatch_scorer.text_tables import TRADITIONAL_TO_SIMPLIFIED
 
 
 def _split(text: str) -> list[str]:
@@ -78,3 +79,33 @@ def test_chinese_tokens_are_bigrams_within_a_run():
 def test_language():
     assert is_chinese("团队版最大 50 GB")
     assert not is_chinese("The Team edition 版")
+
+
+@pytest.mark.parametrize(
+    ("traditional", "simplified"),
+    [
+        ("獲勝者可獲得獎盃", "获胜者可获得奖杯"),
+        ("聞名的太陽能計劃", "闻名的太阳能计划"),
+        ("幾噸貨物要繳稅", "几吨货物要缴税"),
+        ("駐韓國的記者", "驻韩国的记者"),
+        ("衆人以爲這是祕密", "众人以为这是秘密"),
+    ],
+)
+def test_traditional_characters_are_compared_as_simplified(traditional: str, simplified: str) -> None:
+    assert folded(traditional).text == folded(simplified).text == simplified
+    assert folded(traditional).offsets is None  # one to one: evidence keeps its place
+    assert tokens(traditional) == tokens(simplified)
+
+
+def test_no_character_of_simplified_text_is_changed_by_the_table() -> None:
+    """Beside the few that are in GB 2312 as old forms, which the hand-made part maps on purpose."""
+
+    def in_gb2312(character: str) -> bool:
+        try:
+            return bool(character.encode("gb2312"))
+        except UnicodeEncodeError:
+            return False
+
+    assert len(TRADITIONAL_TO_SIMPLIFIED) > 2400
+    assert {c for c in TRADITIONAL_TO_SIMPLIFIED if in_gb2312(c)} == set("於後呈徵繁屏")
+    assert all(TRADITIONAL_TO_SIMPLIFIED.get(s, s) == s for s in TRADITIONAL_TO_SIMPLIFIED.values())
