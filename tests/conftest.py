@@ -59,7 +59,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"the labelled data is not at {SHARED_DATA}; set GROUNDWATCH_SHARED_DATA to its folder")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def shared_data() -> Path:
     return SHARED_DATA
 
