@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help demo serve test check bench clean venv-demo venv-test torture torture-embedded torture-kafka closed-loop
+.PHONY: help demo serve test check bench release-check clean venv-demo venv-test torture torture-embedded torture-kafka closed-loop
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -38,6 +38,9 @@ torture-kafka: venv-test  ## the second half: two collectors on a topic, and the
 
 closed-loop: venv-test  ## RUNS days with duplicates, crashes, moved partitions, late feedback and overload: bias, coverage, budget
 	$(BIN)/python tests/bench/bench_partition_loop.py --runs $(or $(RUNS),20)
+
+release-check:  ## build, install in clean environments, run the demo from the wheel, sizes, licences, pip-audit
+	@$(PYTHON) deploy/release_check.py
 
 clean:  ## remove what was built
 	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
