@@ -27,6 +27,7 @@ from groundwatch_collector.kafka_settings import KafkaConfig, KafkaSecrets, clie
 from groundwatch_collector.limits import Limits
 from groundwatch_collector.log_protocol import DecisionLog
 from groundwatch_collector.pipeline import Pipeline
+from groundwatch_collector.reasking import Reasking
 from groundwatch_collector.spanlog import LogError
 from groundwatch_collector.traffic_metrics import TrafficMetrics
 
@@ -86,6 +87,8 @@ class KafkaPipelines:
         self._secrets = secrets
         self._open_pipeline = open_pipeline
         self._decide = decide
+        sessions = decide.reasking()
+        self._sessions = Reasking(sessions) if sessions is not None else None
         self._traffic = traffic
         self._metrics = metrics
         self._now = now
@@ -268,6 +271,8 @@ class KafkaPipelines:
         except Exception:
             metrics.close()
             raise
+        if self._sessions is not None:
+            pipeline.share_sessions(self._sessions)
         offset = offset_of(pipeline.committed_position)
         log.start(offset)
         consumer.seek(place, offset)

@@ -65,6 +65,11 @@ class Noticer:
                 known = novelty_store.load(connection, self._name, self._settings)
             self._novelty = Novelty(self._settings, known)
 
+    def share(self, reasking: Reasking) -> None:
+        """Use a memory of sessions that other consumers of the same thread use too."""
+        if self._reasking is not None:
+            self._reasking = reasking
+
     def notice(self, trace: RagTrace, now: float) -> Noticed:
         """*now*: when its first span was received, so that reading the log again gives the same labels."""
         if trace.trace_id not in self._uncommitted:

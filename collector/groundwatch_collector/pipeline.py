@@ -34,6 +34,7 @@ from groundwatch_collector.mapping import identity
 from groundwatch_collector.noticing import reask_feedback
 from groundwatch_collector.ragtrace import Feedback
 from groundwatch_collector.rate_tables import JudgedSource, rates_of
+from groundwatch_collector.reasking import Reasking
 from groundwatch_collector.sampled import SampledTrace
 from groundwatch_collector.settling import Decided, Offer, Standing
 from groundwatch_collector.spanlog import LogError
@@ -160,6 +161,10 @@ class Pipeline:
     def committed_position(self) -> int:
         """Everything before it is decided, in the database."""
         return self._committed
+
+    def share_sessions(self, reasking: Reasking) -> None:
+        """Notice asking again across the partitions of one process: the traces of a session lie on all of them."""
+        self._noticer.share(reasking)
 
     def chances(self) -> Mapping[str, float]:
         """Chance of each stratum in the table that holds now; empty before the first step."""

@@ -73,7 +73,8 @@ class Reasking:
             return None
         before = self._remembered((trace.app, trace.session))
         found = max((self._reask(old, asked) for old in before), key=lambda r: r.similarity, default=None)
-        before.append(asked)
+        if all(old.trace_id != asked.trace_id for old in before):  # a partition that moved is read again
+            before.append(asked)
         return found if found is not None and found.similarity >= self._settings.similarity else None
 
     def _remembered(self, place: tuple[str, str]) -> deque[_Asked]:

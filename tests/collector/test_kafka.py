@@ -27,6 +27,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, func, select
 
+from groundwatch import names
 from groundwatch_collector import kafka_consumer, tables
 from groundwatch_collector.decision import DEFAULT_RATES, DecideConfig
 from groundwatch_collector.intake_metrics import IntakeMetrics
@@ -214,6 +215,24 @@ def test_the_sample_is_the_one_of_the_embedded_log(monitor, tmp_path):
     assert {verdict for verdict, _ in expected.values()} == {"sampled", "not_sampled"}
     log.close()
     engine.dispose()
+
+
+def test_asking_again_is_noticed_whatever_partition_the_question_is_on(monitor, make):
+    world = monitor(partitions=4)
+    world.start()
+
+    def ask(numbers: range, ago: float) -> None:
+        for number in numbers:
+            spans = make.request(number, start=time.time() - ago, root={names.SESSION: f"s-{number % 8}"})
+            world.log.append("otlp_json", make.otlp_json(spans)).result(30)
+        until(lambda: len(world.ledger()) == numbers.stop - 1)
+
+    ask(range(1, 9), ago=60.0)
+    ask(range(9, 17), ago=30.0)
+    partitions = {trace: partition_of(row.first_position) for trace, row in world.ledger().items()}
+    first = [make.trace_id(number) for number in range(1, 9)]
+    assert any(partitions[first[n - 1]] != partitions[make.trace_id(n + 8)] for n in range(1, 9))
+    assert sorted(row.trace_id for row in world.rows(tables.feedback)) == sorted(first)
 
 
 def test_a_killed_collector_hands_over_everything(monitor, tmp_path):
