@@ -21,6 +21,7 @@ import random
 import socket
 import sqlite3
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -167,7 +168,8 @@ def measurement(threads: list[threading.Thread], engine: Any, registry: Collecto
     held = registry.get_sample_value("groundwatch_pending_bytes") or 0
     process = time.process_time()
     rss = pages * os.sysconf("SC_PAGE_SIZE")
-    return {**cpu, "process": process, "decided": decided, "rss": rss, "pending": pending, "pending_bytes": held}
+    found = {"decided": decided, "rss": rss, "pending": pending, "pending_bytes": held}
+    return {**cpu, **found, "process": process, "objects": sys.getallocatedblocks()}
 
 
 class Monitor:
@@ -345,11 +347,12 @@ def memory(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def flat(arguments: argparse.Namespace) -> dict[str, Any]:
     """A steady load, with traces under way all the time; memory once in a tenth of the run."""
-    body, seen, sent = one_trace(), [], 0
+    body, seen, objects, sent = one_trace(), [], [], 0
     with tempfile.TemporaryDirectory(dir=arguments.directory) as folder:
         monitor = Monitor(folder, DecideConfig(grace_seconds=GRACE_SECONDS))
         try:
-            asyncio.run(send_many(monitor.port, body, 8, 2000))  # caches are full, the allocator has its arenas
+            # More than the decided ids that are remembered: what is bounded is full, the allocator has its arenas.
+            asyncio.run(send_many(monitor.port, body, 8, 21_000))
             for _ in range(10):
                 until = time.monotonic() + arguments.minutes * 6
                 while time.monotonic() < until:
@@ -357,10 +360,19 @@ def flat(arguments: argparse.Namespace) -> dict[str, Any]:
                     asyncio.run(send_many(monitor.port, body, 8, arguments.rate))
                     sent += arguments.rate
                     time.sleep(max(0.0, second - time.monotonic()))
-                seen.append(round(monitor.ask()["rss"] / 2**20, 1))
+                found = monitor.ask()
+                seen.append(round(found["rss"] / 2**20, 1))
+                objects.append(round(found["objects"]))
         finally:
             monitor.close()
-    return {"what": "flat", "minutes": arguments.minutes, "traces": sent, "body_bytes": len(body), "rss_mb": seen}
+    return {
+        "what": "flat",
+        "minutes": arguments.minutes,
+        "traces": sent,
+        "body_bytes": len(body),
+        "rss_mb": seen,
+        "python_objects": objects,
+    }
 
 
 def settled(monitor: Monitor, pending: int) -> dict[str, float]:
