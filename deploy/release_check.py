@@ -27,8 +27,8 @@ RUNTIME_EXTRAS = "monitor,demo,grpc,kafka,postgres"  # what a deployment may hol
 OURS = ("pip", "setuptools", "wheel")  # of the environment, not of the product
 DEMO = ("demo", "--headless", "--json", "--healthy-requests", "300", "--incident-requests", "300")
 
-# Runs in the measured environment: name, version and licence of each distribution, its bytes on the disk, and those of
-# the byte code that pip compiled.
+# Runs in the measured environment: name, version and licence of each distribution, its bytes on the disk, and how
+# many of them pip compiled.
 INVENTORY = """
 import importlib.metadata as m, json, os, re
 def licence(d):

@@ -59,7 +59,7 @@ def test_bad_answers_reach_a_person_and_their_end_does_too(tmp_path):
         files = {**rule_files([OBJECTIVE], CONFIG), **alertmanager_files()}
         with watching(tmp_path, files, [addresses.metrics], receiver) as (prometheus, _alertmanager):
             query = {"query": 'sum(rag_judged_total{criterion="any_failure"})'}
-            until(lambda: httpx.get(f"{prometheus}/api/v1/query", params=query).json()["data"]["result"], 20)
+            until(lambda: httpx.get(f"{prometheus}/api/v1/query", params=query).json()["data"]["result"], 60)
             for second in range(4):
                 ask_for_answers(addresses.ingest, 2_000 + second, bad=True)
                 time.sleep(0.5)
