@@ -24,6 +24,7 @@ from groundwatch_deploy.doctor_network import (
     trouble_connecting,
 )
 from groundwatch_deploy.findings import Finding, fail, ok, warn
+from groundwatch_deploy.servers import is_loopback
 
 KEY_VARIABLE = "GROUNDWATCH_INGEST_KEY"
 _ENTRY_POINTS = "opentelemetry_instrumentor"
@@ -102,7 +103,9 @@ def _running(server: Any, context: ssl.SSLContext) -> Iterator[Finding]:
     yield from check_ingest(IngestDoor(ingest, os.environ.get(KEY_VARIABLE, ""), context=context))
     if server.grpc_port:
         yield check_grpc(f"{scheme}://{_host(server.ingest_host)}:{server.grpc_port}")
-    yield check_console(f"http://{_host(server.console_host)}:{server.console_port}")
+    # As it is served: the console of this machine alone has no need of the certificate.
+    console = "http" if is_loopback(server.console_host) else scheme
+    yield check_console(f"{console}://{_host(server.console_host)}:{server.console_port}", context)
     yield from check_metrics(f"http://{_host(server.metrics_host)}:{server.metrics_port}")
 
 

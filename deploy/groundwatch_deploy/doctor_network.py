@@ -179,8 +179,8 @@ def trouble_connecting(address: str) -> str:
         return str(getattr(error, "strerror", None) or error)
 
 
-def check_console(url: str) -> Finding:
-    return _page("console", f"{url}/healthz")
+def check_console(url: str, context: ssl.SSLContext | None = None) -> Finding:
+    return _page("console", f"{url}/healthz", context)
 
 
 def check_metrics(url: str) -> list[Finding]:
@@ -247,9 +247,9 @@ def backlog(unread: float, failures: float = 0) -> Finding:
     return ok("pipeline", found)
 
 
-def _page(check: str, url: str) -> Finding:
+def _page(check: str, url: str, context: ssl.SSLContext | None = None) -> Finding:
     try:
-        status = ask(url).status
+        status = ask(url, context=context).status
     except Unreachable as reason:
         return fail(check, f"{url} does not answer: {reason}", "look at what `groundwatch serve` said")
     return (

@@ -12,6 +12,7 @@ from certificates import Authority
 
 from groundwatch_deploy.cli import main
 from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.doctor_network import check_console
 from groundwatch_deploy.serve import Monitor
 from groundwatch_deploy.settings import Settings, load
 
@@ -44,7 +45,7 @@ def test_others_log_in_over_tls_with_a_user_made_while_it_runs(tmp_path, authori
         addresses = monitor.start()
         address = addresses.console.replace("0.0.0.0", "localhost")
         assert address.startswith("https://")
-        with httpx.Client(base_url=address, verify=trusted) as browser:
+        with httpx.Client(base_url=address, verify=trusted, timeout=60) as browser:
             page = browser.get("/")
             assert (page.status_code, "There is no user yet" in page.text) == (401, True)
             assert browser.get("/healthz").text == "ok\n"
@@ -55,5 +56,6 @@ def test_others_log_in_over_tls_with_a_user_made_while_it_runs(tmp_path, authori
             assert answer.status_code == 303
             assert all("Secure" in cookie for cookie in answer.headers.get_list("set-cookie"))
             assert browser.get("/account").status_code == 200
+        assert check_console(address, trusted).status == "ok"
         metrics = httpx.get(f"{addresses.metrics}/metrics").text
         assert 'groundwatch_console_logins_total{result="ok"} 1.0' in metrics
