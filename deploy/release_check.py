@@ -163,10 +163,11 @@ def build_site(report: Report) -> None:
     """The documentation; a warning is a fault."""
     python = environment("docs")
     pip(python, "install", "mkdocs-material")
-    command = [python, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", FOLDER / "site"]
+    command = [python, "-m", "mkdocs", "build", "--strict", "--site-dir", FOLDER / "site"]
     done = subprocess.run([*map(str, command)], cwd=REPO, capture_output=True, text=True, check=False)
     report.found["site_pages"] = len(list((FOLDER / "site").rglob("index.html")))
-    report.require(done.returncode == 0, f"mkdocs --strict: {_last_line(done.stderr)}")
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("WARNING")]
+    report.require(done.returncode == 0, f"mkdocs --strict: {'; '.join(warnings) or _last_line(done.stderr)}")
 
 
 def audit(report: Report) -> None:

@@ -31,6 +31,6 @@ def test_the_navigation_and_the_pages_are_the_same():
 
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="pip install mkdocs-material")
 def test_the_site_is_built_without_a_warning(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
