@@ -17,10 +17,13 @@ from sqlalchemy import Engine, select
 
 from groundwatch_collector.ragtrace import Document
 from groundwatch_review import candidates, desk, labelling_policy, labels
+from groundwatch_review.erasure import erase
 from groundwatch_review.export import export
 from groundwatch_review.formats import FORMATS
 from groundwatch_review.labels import Expectation, Label, Refused
 from groundwatch_review.schema import problems
+from groundwatch_review.tables import candidates as candidates_table
+from groundwatch_review.tables import reviews
 from groundwatch_scorer.judgement import ClaimVerdict, Evidence, Verdict
 from groundwatch_scorer.tables import judgements
 
@@ -183,6 +186,24 @@ def test_the_text_of_the_policy_cannot_change_under_its_version() -> None:
 def test_the_manual_holds_the_policy() -> None:
     page = Path(__file__).parents[2] / "docs" / "labelling.md"
     assert labelling_policy.markdown() in page.read_text(encoding="utf-8")
+
+
+def test_an_erasure_takes_what_people_wrote_of_the_trace_with_it(engine: Engine) -> None:
+    add(engine, TRACE)
+    desk.decide(engine, TRACE.trace_id, Label("confirmed", "rerank", CANARY, SAID, {}, EXPECTED), REVIEWER, NOW + 1)
+
+    def words() -> str:
+        with engine.connect() as connection:
+            return repr(
+                [connection.execute(select(table)).all() for table in (judgements, reviews, candidates_table)]
+            )
+
+    assert CANARY in words()
+    assert TEXT[:26] in words()
+    erase(engine, [TRACE.trace_id], NOW + 2)
+    assert CANARY not in words()
+    assert TEXT[:26] not in words()
+    assert "It is 20 MB." not in words()
 
 
 # Into the candidate and out
