@@ -97,6 +97,14 @@ def size(connection: Connection, app: str, reader: Reader = ANYBODY) -> int:
     return int(connection.execute(select(func.count()).select_from(trace_join()).where(where)).scalar_one())
 
 
+def is_drawn(connection: Connection, trace_id: str) -> bool:
+    """Whether it was drawn for people at random, and none has labelled it yet."""
+    return (
+        connection.execute(select(ledger.c.trace_id).where(ledger.c.trace_id == trace_id, _drawn())).first()
+        is not None
+    )
+
+
 def _part(
     connection: Connection,
     where: ColumnElement[bool],

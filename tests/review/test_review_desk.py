@@ -19,6 +19,7 @@ from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.console.guard import CSRF_COOKIE
 from groundwatch_review.rereading import RereadingConfig
 from groundwatch_review.tables import candidates, reviews
+from groundwatch_scorer import second_look
 from groundwatch_scorer.judgement import (
     AnnotatorKind,
     Assessment,
@@ -149,6 +150,17 @@ def test_a_blind_page_shows_what_the_user_saw_and_nothing_that_anybody_said(engi
         assert words not in blind, words
     for words in ("Up to 70 MB.", "Upload limits", "Files up to 50 MB", 'name="claim_1"', 'name="blind" value="yes"'):
         assert words in blind, words
+
+
+def test_the_page_of_a_trace_says_that_it_should_be_read_blind(engine: Engine, trace_id: str) -> None:
+    client, words = console(engine, drawn=0.0), "was drawn to be read blind"
+    assert words not in client.get(f"/traces/{trace_id}").text
+    assert words in console(engine, drawn=1.0).get(f"/traces/{trace_id}").text
+    with engine.begin() as connection:
+        second_look.keep(connection, trace_id, [second_look.SecondLook(second_look.PEOPLE, 0.1, True, unsure=False)])
+    assert words in client.get(f"/traces/{trace_id}").text
+    post(client, trace_id, decision="reject")
+    assert words not in client.get(f"/traces/{trace_id}").text
 
 
 def test_two_people_who_differ_are_both_shown_and_a_third_settles(engine: Engine, trace_id: str) -> None:

@@ -131,7 +131,6 @@ class Console:
         self._policy = candidate_policy
         self._templates = environment()
         self.views = RawViews(audit)
-        self._rereading = rereading
         self.desk = ReviewDesk(
             engine,
             config,
@@ -284,11 +283,11 @@ class Console:
                 raise HTTPException(404, "No trace with this identifier is in the ledger.")
             needs_review = self.desk.waiting(connection, record.app, request)
             said = readings.of_trace(connection, trace_id)
+            drawn = self.desk.should_be_blind(connection, record)
         record = self.views.record(request, record, raw=raw)
         shared = {"record": record, "app": record.app, "needs_review": needs_review, "raw": raw, **_closed_sets()}
         if record.trace is None:
             return self.page(request, "trace_counted.html", shared)
-        drawn = record.review is None and self._rereading.is_drawn(trace_id)
         context = {
             **shared,
             "t": trace_page(record, record.trace),

@@ -93,6 +93,12 @@ class ReviewDesk:
             return False
         return bool(BLIND_FOR.intersection(item.why)) or self._rereading.is_drawn(item.trace_id)
 
+    def should_be_blind(self, connection: Connection, record: TraceRecord) -> bool:
+        """Whether the queue would show this trace blind for its first reading."""
+        trace_id = record.row.trace_id
+        drawn = review_queue.is_drawn(connection, trace_id) or self._rereading.is_drawn(trace_id)
+        return drawn and record.review is None
+
     # The queue
 
     def review(self, request: Request) -> Response:
