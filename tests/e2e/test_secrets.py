@@ -22,8 +22,10 @@ from typing import Any
 
 import grpc
 import httpx
+import kafka_broker
 import pytest
 from exportable import NOW, REVIEWER, add
+from kafka import KafkaProducer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from groundwatch_collector import otlp
@@ -104,7 +106,7 @@ class Served:
     """`groundwatch serve` in a process of its own, and all that it prints."""
 
     def __init__(
-        self, folder: Path, model: tuple[str, threading.Event, list[str]], *, unredacted: bool = True
+        self, folder: Path, model: tuple[str, threading.Event, list[str]], *, unredacted: bool = True, more: str = ""
     ) -> None:
         self.folder = folder
         model_url, self.model_repeated, self.model_was_sent = model
@@ -118,7 +120,7 @@ class Served:
             f'[judge]\nllm_model = "judge-1"\nllm_base_url = "{model_url}"\n'
             f"llm_send_unredacted = {str(unredacted).lower()}\n"
             "[decide]\ngrace_seconds = 0.05\nidle_seconds = 0.2\n"
-            "[decide.rates]\n" + "".join(f"{stratum} = 1.0\n" for stratum in DecideConfig().rates)
+            "[decide.rates]\n" + "".join(f"{stratum} = 1.0\n" for stratum in DecideConfig().rates) + more
         )
         self.data = folder / "data"
         command = [sys.executable, "-m", "groundwatch_deploy", "serve", "--json", "--config", str(config)]
@@ -463,3 +465,47 @@ def test_no_canary_leaves_by_a_candidate_an_export_the_gate_or_the_audit_trail(t
     for target in (["--python", "shouting:ask"], ["--command", f"{sys.executable} {tmp_path / 'echo.py'}"]):
         assert cli.main(["gate", "--set", str(tmp_path / "set.jsonl"), *target, *reports]) == 3
         clean("".join([*capsys.readouterr(), *(file.read_text() for file in written)]))
+
+
+@pytest.mark.service("kafka")
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_no_canary_is_said_of_what_comes_by_kafka(tmp_path):
+    """Through the door, and records that others put into the topic: one that is no OTLP, one that cannot be read."""
+    broker = kafka_broker.Broker()
+    try:
+        broker.start()
+        broker.create_topic("groundwatch-spans", 1)
+        with echoing_model() as model:
+            kafka = f'[kafka]\nbootstrap_servers = "{broker.bootstrap}"\nprobe_seconds = 0.1\n'
+            monitor = Served(tmp_path, model, unredacted=False, more=kafka)
+            try:
+                _through_kafka(monitor, broker.bootstrap)
+            finally:
+                if monitor.process.poll() is None:
+                    monitor.process.kill()
+                    monitor.stop()
+    finally:
+        broker.remove()
+
+
+def _through_kafka(monitor: Served, bootstrap: str) -> None:
+    whole = json.dumps(trace(8)).replace(json.dumps(QUERY)[1:-1], QUERY + POISON).replace(ANSWER, ANSWER + POISON)
+    assert monitor.post("/v1/traces", whole.encode()).status_code == 200
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for body in (POISON.encode(), b'{"resourceSpans": ' + POISON.encode(), b"\x0a\xff" + POISON.encode()):
+        producer.send("groundwatch-spans", key=POISON.encode(), value=body, headers=[("birdxq", POISON.encode())])
+    producer.flush()
+    producer.close()
+    said = monitor.wait(
+        r"(?s)groundwatch_dead_letters_total\{.*\} [1-9].*groundwatch_judge_failures_total\{.*\} [1-9]", 60
+    )
+    path = monitor.data / "groundwatch.db"
+    deadline = time.monotonic() + 60
+    while database(path)["sampled_traces", "state"] != "judged":
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    clean(said + monitor.metrics() + monitor.stop())
+    no_secret("".join(monitor.model_was_sent))
+    held = {place for place, text in database(path).items() if "birdxq" in text}
+    assert ("dead_letters", "body") in held
+    assert held <= {(table, column) for table, columns in MAY_HOLD_TEXT.items() for column in columns}
