@@ -84,7 +84,7 @@ def test_the_overview_shows_the_corrected_rate_with_its_wider_interval(data):
     wide = {"low": model["low"] / model["rate"], "high": model["high"] / model["rate"]}
     assert wide["low"] < first["low"] / first["rate"] and wide["high"] > first["high"] / first["rate"]
     page = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", overview(data, "/?criterion=faithfulness&window=24h")))
-    assert f"As {MODEL} would have it" in page and "150 second verdicts, last 1 days" in page
+    assert f"As {MODEL} would have it" in page and "150 second verdicts of 1 day" in page
 
 
 def test_without_enough_labels_the_reason_stands_there_and_no_rate(data):

@@ -102,7 +102,7 @@ def _line(
     engine: Engine, app: str, item: Objective, judge: str, *, config: AlertsConfig, now: float
 ) -> ObjectiveLine:
     if not item.is_quality:
-        return ObjectiveLine(item, None, "elsewhere", "not told here: a complete count, watched by Prometheus alone")
+        return ObjectiveLine(item, None, "elsewhere", "not told here: watched by Prometheus alone")
     since = now - 3600 * item.hours
     found = estimate(tallies.sums(engine, app=app, criterion=item.criterion, judge=judge, since=since))
     state, said = _state(found, item, config)
