@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import Engine, func, select, text
+from sqlalchemy import Engine, func, insert, select, text
 from sqlalchemy.exc import DatabaseError
 
 from groundwatch_collector.storage import reader
@@ -89,6 +89,18 @@ def test_a_removed_moved_or_invented_entry_is_found(engine, trail):
         unguarded(engine, change)
         assert audit.verify(engine, KEY).broken == broken, change
         start_again(engine, trail)
+
+
+def test_true_entries_put_behind_another_one_are_found(engine, trail):
+    """Each of them is genuine: only that they do not follow each other gives it away."""
+    with engine.connect() as connection:
+        kept = [dict(row._mapping) for row in connection.execute(select(audit_log).where(audit_log.c.seq > 3))]
+    unguarded(engine, "DELETE FROM audit_log WHERE seq > 2")
+    trail.append("local", Action.RAW_VIEW, TRACE)
+    with engine.begin() as connection:
+        connection.execute(insert(audit_log), kept)
+    found = audit.verify(engine, KEY)
+    assert (found.broken, found.why) == (4, "it does not follow the entry before it")
 
 
 def test_a_cut_end_is_found_by_whoever_noted_an_entry(engine, trail):
