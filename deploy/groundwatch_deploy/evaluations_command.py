@@ -21,7 +21,9 @@ from groundwatch_collector.tables import sampled_traces
 from groundwatch_deploy.cli import Failed, Misused, emit
 from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.data_trouble import explained
+from groundwatch_deploy.desk_database import ACTOR, opened
 from groundwatch_deploy.settings import Settings, load
+from groundwatch_review.audit import Action
 from groundwatch_scorer.evaluation_events import Evaluation, request
 from groundwatch_scorer.tables import judgements
 
@@ -46,6 +48,9 @@ def command(arguments: argparse.Namespace) -> int:
     if not settings.server.database_url and not (folder / "groundwatch.db").exists():
         raise Misused(f"{folder}: no database here; give the monitor's data directory with --data-dir")
     post = poster(logs_url(arguments.endpoint), os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", ""))
+    if arguments.with_explanations:  # they quote what users wrote
+        with opened(arguments) as desk:
+            desk.trail.append(ACTOR, Action.EXPORT, detail="evaluations with explanations")
     sent, last, trouble = _send_all(settings, post, arguments.after, arguments.with_explanations)
     result = {"sent": sent, "last_id": last}
     emit(result, arguments.json, lambda: f"{sent} verdicts sent; the next ones: --after {last}")

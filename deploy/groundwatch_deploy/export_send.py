@@ -14,9 +14,11 @@ from urllib.parse import urlsplit
 from groundwatch_collector.storage import open_engine
 from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import DONE, FAILED, Failed, Misused, emit
-from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.config import ConfigError, load_secrets
+from groundwatch_deploy.desk_database import ACTOR
 from groundwatch_deploy.settings import Settings, load
 from groundwatch_review import outbox
+from groundwatch_review.audit import Action, AuditLog
 from groundwatch_review.langfuse import KeysRefused, Langfuse, Sent, send
 
 _KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
@@ -63,6 +65,10 @@ def _send(settings: Settings, tool: Langfuse, arguments: argparse.Namespace) -> 
     engine = open_engine(settings.server.url)
     try:
         migrations.upgrade(engine)
+        trail = AuditLog(engine, load_secrets(settings.server.data_directory).audit_key, time.time)
+        trail.append(ACTOR, Action.EXPORT, detail="langfuse")
+        if arguments.holdout:
+            trail.append(ACTOR, Action.EXPORT_HOLDOUT, detail="langfuse")
         if arguments.retry_failed:
             outbox.retry_failed(engine, tool.name, time.time())
         return send(

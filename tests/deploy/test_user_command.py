@@ -154,3 +154,18 @@ def test_erasures_on_the_machine_are_in_the_trail(run):
     assert [e["seq"] for e in run("audit", "list", "--about", trace)] == [1]
     assert trace not in json.dumps(found)
     assert "canary" not in json.dumps(found)
+
+
+def test_what_is_sent_elsewhere_is_in_the_trail_before_it_leaves(run, monkeypatch):
+    """Nobody answers at either address: the entry is there all the same."""
+    nowhere = "http://127.0.0.1:9"
+    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk")
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk")
+    run("send", "langfuse", "--url", nowhere, "--holdout")
+    run("evaluations", "--endpoint", nowhere)  # labels and scores only: no export of text
+    run("evaluations", "--endpoint", nowhere, "--with-explanations")
+    assert [(e["action"], e["detail"]) for e in run("audit", "list")] == [
+        ("export", "langfuse"),
+        ("export_holdout", "langfuse"),
+        ("export", "evaluations with explanations"),
+    ]
