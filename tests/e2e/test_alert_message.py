@@ -57,7 +57,8 @@ def test_bad_answers_reach_a_person_and_their_end_does_too(tmp_path):
         addresses = monitor.start()
         ask_for_answers(addresses.ingest, 1_000, bad=False)
         files = {**rule_files([OBJECTIVE], CONFIG), **alertmanager_files()}
-        with watching(tmp_path, files, [addresses.metrics], receiver) as (prometheus, _alertmanager):
+        slow = {"window": "12s", "scrape": "2s"}  # on a busy machine a scrape takes more than half a second
+        with watching(tmp_path, files, [addresses.metrics], receiver, **slow) as (prometheus, _alertmanager):
             query = {"query": 'sum(rag_judged_total{criterion="any_failure"})'}
             until(lambda: httpx.get(f"{prometheus}/api/v1/query", params=query).json()["data"]["result"], 60)
             for second in range(4):
