@@ -303,6 +303,8 @@ def _send(commands: Any) -> None:
     command.add_argument("--holdout", action="store_true", help="the hold-out set too, in a dataset of its own")
     command.add_argument("--scores", action="store_true", help="verdicts too, on traces that have the same ids there")
     command.add_argument("--retry-failed", action="store_true", help="try again what was refused or given up")
+    many = "take back more than ten and half of what was sent"
+    command.add_argument("--remove-many", action="store_true", help=many)
     command.add_argument("--timeout", type=float, default=20.0, metavar="SECONDS", help="of one call (default 20)")
     _with_server_options(command)
 

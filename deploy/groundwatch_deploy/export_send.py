@@ -37,6 +37,10 @@ def command(arguments: argparse.Namespace) -> int:
         sent = _send(settings, tool, arguments)
     except KeysRefused as error:
         raise Failed(f"{error}; nothing was given up") from error
+    except outbox.TooManyRemovals as error:
+        raise Misused(
+            f"send: {error}; is --config the right one? --remove-many takes them back all the same"
+        ) from error
     emit(dataclasses.asdict(sent), arguments.json, lambda: _text(sent))
     return DONE if sent.is_complete else FAILED
 
@@ -78,6 +82,7 @@ def _send(settings: Settings, tool: Langfuse, arguments: argparse.Namespace) -> 
             policy=settings.candidates,
             holdout=arguments.holdout,
             scores=arguments.scores,
+            remove_many=arguments.remove_many,
             jitter=random.Random(),  # noqa: S311 (pauses)
         )
     finally:

@@ -130,17 +130,28 @@ def send(
     policy: CandidatePolicy | None = None,
     holdout: bool = False,
     scores: bool = False,
+    remove_many: bool = False,
     jitter: random.Random,
     outbox_policy: OutboxPolicy | None = None,
 ) -> Sent:
     """Have every releasable candidate in *tool* and no other; with *scores* also the verdicts on traces.
 
-    HOLDOUT candidates go to a dataset of their own, and only where *holdout* says so. Raises :class:`KeysRefused`.
+    HOLDOUT candidates go to a dataset of their own, and new ones only where *holdout* says so. Raises
+    :class:`KeysRefused`, and :class:`outbox.TooManyRemovals` before anything is sent.
     """
     held: Counter[str] = Counter()
-    rows = _rows(engine, now(), policy, held, holdout=holdout)
+    rows = _rows(engine, now(), policy, held)
+    digests = {name: _digest(row) for name, row in rows.items()}
+    apart = set() if holdout else {name for name, row in rows.items() if row["metadata"]["split"] == "HOLDOUT"}
+    held["holdout"] += len(apart)
     left = outbox.plan_items(
-        engine, tool.name, {name: _digest(row) for name, row in rows.items()}, now(), outbox_policy
+        engine,
+        tool.name,
+        {name: digest for name, digest in digests.items() if name not in apart},
+        now(),
+        outbox_policy,
+        where_known={name: digests[name] for name in apart},
+        remove_many=remove_many,
     )
     if scores:
         left += _plan_scores(engine, tool.name, now(), outbox_policy or OutboxPolicy())
@@ -168,15 +179,10 @@ def send(
 
 
 def _rows(
-    engine: Engine, now: float, policy: CandidatePolicy | None, held: Counter[str], *, holdout: bool
+    engine: Engine, now: float, policy: CandidatePolicy | None, held: Counter[str]
 ) -> dict[str, dict[str, Any]]:
-    found = {}
-    for document in releasable(engine, now, policy, held):
-        if document["split"] == "HOLDOUT" and not holdout:
-            held["holdout"] += 1
-            continue
-        found[document["candidate_id"]] = inert(FORMATS["langfuse"].row(document), Counter())
-    return found
+    documents = releasable(engine, now, policy, held)
+    return {one["candidate_id"]: inert(FORMATS["langfuse"].row(one), Counter()) for one in documents}
 
 
 def _digest(row: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ Kind = Literal["item", "score"]
 ITEM: Final[Kind] = "item"
 SCORE: Final[Kind] = "score"
 _OPEN: Final = ("waiting", "removing")
+_FEW: Final = 10  # candidates that any run may take back
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +64,36 @@ Send = Callable[[Entry], str | None]
 or :class:`Never`; what else it raises ends the run and loses nothing."""
 
 
+class TooManyRemovals(Exception):
+    """Most of what was sent may no longer be there. More often a wrong configuration than what somebody wants."""
+
+
 def plan_items(
-    engine: Engine, destination: str, wanted: Mapping[str, str], now: float, policy: OutboxPolicy | None = None
+    engine: Engine,
+    destination: str,
+    wanted: Mapping[str, str],
+    now: float,
+    policy: OutboxPolicy | None = None,
+    *,
+    where_known: Mapping[str, str] | None = None,
+    remove_many: bool = False,
 ) -> int:
     """Have *wanted* (candidate id -> digest) there, each as it is now, and nothing else that we sent.
 
-    Return how many were not planned because too much waits already.
+    *where_known*: the same for candidates that are kept up where they are, and sent nowhere anew. Return how many
+    were not planned because too much waits already. Raises :class:`TooManyRemovals`.
     """
     most = (policy or OutboxPolicy()).most_waiting
     with engine.begin() as connection:
-        known = {
-            row.item: row for row in connection.execute(select(outbox).where(_is(destination), outbox.c.kind == ITEM))
-        }
-        for item, row in known.items():
-            if item not in wanted and row.state not in ("removing", "removed"):
-                _plan(connection, destination, ITEM, item, "", now, state="removing", is_known=True)
+        rows = connection.execute(select(outbox).where(_is(destination), outbox.c.kind == ITEM))
+        known = {row.item: row for row in rows}
+        there = {item for item, row in known.items() if row.state not in ("removing", "removed")}
+        wanted = {**{item: digest for item, digest in (where_known or {}).items() if item in there}, **wanted}
+        gone = there - wanted.keys()
+        if len(gone) > max(_FEW, len(there) // 2) and not remove_many:
+            raise TooManyRemovals(f"{len(gone)} of {len(there)} candidates that were sent may no longer be there")
+        for item in gone:
+            _plan(connection, destination, ITEM, item, "", now, state="removing", is_known=True)
         due = [item for item, digest in wanted.items() if _is_due(known.get(item), digest)]
         room = max(0, most - len([row for row in known.values() if row.state == "waiting"]))
         for item in due[:room]:

@@ -142,6 +142,7 @@ def test_every_candidate_is_there_once_and_again_costs_nothing(engine: Engine, t
     assert tool.calls == before
     assert run(engine, tool, clock, holdout=True).done == {"sent": 1}
     assert tool.items[hidden]["datasetName"] == "groundwatch-holdout"
+    assert run(engine, tool, clock).done == {}  # without the option it stays where it is
     with engine.connect() as connection:
         assert None not in list(connection.scalars(select(candidates.c.exported_at)))
 
@@ -232,6 +233,19 @@ def test_what_was_erased_or_rejected_is_taken_back(engine: Engine, tool: Tool, c
     erase(engine, [f"{3:032x}"], NOW)
     assert run(engine, tool, clock).done == {"removed": 1}
     assert set(tool.items) == {ids[1]}
+
+
+@on_sqlite
+def test_a_run_that_would_take_nearly_all_back_asks_first(engine: Engine, clock: Clock) -> None:
+    """As one with the wrong configuration would: without consent nothing may leave."""
+    wanted = {f"rc_{number}": "digest" for number in range(12)}
+    boxes.plan_items(engine, "tool", wanted, NOW)
+    boxes.drain(engine, "tool", lambda entry: wanted[entry.item], clock, jitter=random.Random(1))
+    with pytest.raises(boxes.TooManyRemovals, match="12 of 12"):
+        boxes.plan_items(engine, "tool", {}, NOW)
+    assert boxes.states(engine, "tool") == {"sent": 12}
+    boxes.plan_items(engine, "tool", {}, NOW, remove_many=True)
+    assert boxes.states(engine, "tool") == {"removing": 12}
 
 
 @on_sqlite
