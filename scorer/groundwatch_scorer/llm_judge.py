@@ -119,7 +119,8 @@ class LlmJudge:
     before this process. In any minute at most *requests_per_minute* and *tokens_per_minute* go out (0: no limit); a
     call waits for its place, up to half a minute. *nonce* gives hexadecimal digits, at least 8. What may pass is
     tried *retries* times again; a reply in the wrong form is sent back for repair once. *cache_replies* good replies
-    are kept and used where the same text comes again.
+    are kept and used where the same text comes again. An answer of more than *max_sentences* is put in up to
+    *max_calls* calls of as many.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class LlmJudge:
         max_context_characters: int = 48_000,
         max_candidate_characters: int = 16_000,
         max_sentences: int = 40,
+        max_calls: int = 3,
         pause_seconds: float = 30.0,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
@@ -164,7 +166,7 @@ class LlmJudge:
         price = (prices or {}).get(model)
         self._budget = DailyBudget(price, max_usd_per_day, now=now(), spent_usd=already_spent_usd)
         self._cache = ReplyCache(cache_replies)
-        self._limits = Limits(max_context_characters, max_candidate_characters, max_sentences)
+        self._limits = Limits(max_context_characters, max_candidate_characters, max_sentences, max_calls)
         self._now = now
         self._clock = clock
         self._nonce = nonce
@@ -224,6 +226,10 @@ class LlmJudge:
             material = lay_out(trace, self._limits, self._redact)
         except Exception as error:
             raise Unanswered("redaction_failed") from error
+        parts = material.parts(self._limits.sentences)
+        return _together([self._part(trace, part, call, remember) for part in parts])
+
+    def _part(self, trace: RagTrace, material: Material, call: _Call, remember: bool) -> Assessment:
         key = f"{self._identifier} {llm_reply.SCHEMA_NAME} {material.digest()}"
         request, reply = (self._kept(key, material, call) if remember else None) or self._fresh(key, material, call)
         return _Reading(trace, request, reply).assessment(self._assessment())
@@ -325,6 +331,26 @@ def _refuse_compromised(reply: Mapping[str, Any], request: Request) -> None:
         raise Unanswered("control_supported")
     if not labels & {"contradicted", "not_mentioned"}:
         raise Unanswered("control_missing")
+
+
+def _together(parts: Sequence[Assessment]) -> Assessment:
+    """The reading of an answer that was put in several calls. What concerns the passages is taken from the first."""
+    refusals = {part.refusal for part in parts}
+    relevances = [part.answer_relevance for part in parts if part.answer_relevance is not None]
+    return replace(
+        parts[0],
+        claims=tuple(claim for part in parts for claim in part.claims),
+        refusal=refusals.pop() if len(refusals) == 1 else Refusal.PARTIAL,
+        answer_relevance=max(relevances, default=None),
+        citations=tuple(_cited_anywhere(found) for found in zip(*(part.citations for part in parts), strict=True)),
+        flags=tuple(sorted({flag for part in parts for flag in part.flags})),
+    )
+
+
+def _cited_anywhere(found: Sequence[CitationVerdict]) -> CitationVerdict:
+    """One mark, where it stands in any of the parts: it supports if it does so wherever that could be told."""
+    said = {verdict.supports for verdict in found}
+    return replace(found[0], supports=False if False in said else True if True in said else None)
 
 
 class _Reading:

@@ -69,7 +69,8 @@ class Request:
 class Limits:
     context_characters: int
     candidate_characters: int
-    sentences: int
+    sentences: int  # of one call
+    calls: int  # for one answer, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,20 @@ class Material:
     chinese: bool
     context_cut: bool
     answer_cut: bool
+
+    def parts(self, sentences: int) -> tuple[Material, ...]:
+        """The answer in runs of at most *sentences*, as even as can be; each with all the passages."""
+        count = max(1, -(-len(self.lines) // sentences))
+        ends = [round(len(self.lines) * (i + 1) / count) for i in range(count)]
+        return tuple(
+            replace(
+                self,
+                lines=self.lines[start:end],
+                cited=self.cited[start:end],
+                answer_cut=self.answer_cut and end == ends[-1],
+            )
+            for start, end in zip([0, *ends], ends, strict=False)
+        )
 
     def digest(self) -> str:
         """The same for two traces exactly where the model would read the same."""
@@ -129,7 +144,7 @@ def lay_out(trace: RagTrace, limits: Limits, redact: Redact) -> Material:
     spans = sentences(plain)
     lines = tuple(
         Line("", redact(answer[s.start : s.end]), s.start, s.end, is_claim(plain[s.start : s.end], s))
-        for s in spans[: limits.sentences]
+        for s in spans[: limits.sentences * limits.calls]
     )
     return Material(
         question=redact(trace.query or ""),
@@ -139,7 +154,7 @@ def lay_out(trace: RagTrace, limits: Limits, redact: Redact) -> Material:
         cited=_cited(trace, lines, chunks),
         chinese=is_chinese(answer),
         context_cut=kept != context or any(d.cut or d.text is None for d in trace.context or ()),
-        answer_cut=len(spans) > limits.sentences,
+        answer_cut=len(spans) > limits.sentences * limits.calls,
     )
 
 

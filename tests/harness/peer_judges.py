@@ -131,7 +131,7 @@ def ragas(rows: list[dict[str, Any]]) -> list[list[dict[str, str]]]:
     from ragas.llms.base import llm_factory
     from ragas.metrics.collections import AnswerRelevancy, ContextUtilization, Faithfulness
 
-    class Embedding(BaseRagasEmbedding):
+    class Embedding(BaseRagasEmbedding):  # type: ignore[misc]  # not installed where types are checked
         """Asks nobody: embeddings are another bill."""
 
         def embed_text(self, text: str, **_: Any) -> list[float]:
@@ -175,7 +175,7 @@ def deepeval(rows: list[dict[str, Any]]) -> list[list[dict[str, str]]]:
 
     filler = Filler()
 
-    class Model(LocalModel):
+    class Model(LocalModel):  # type: ignore[misc]  # likewise
         def generate(self, prompt: str, schema: Any = None, **more: Any) -> Any:
             filler.schema = schema.model_json_schema() if schema else {"type": "string"}
             return super().generate(prompt, schema=schema, **more)

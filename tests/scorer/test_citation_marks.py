@@ -90,7 +90,7 @@ def test_the_model_is_not_asked_about_a_mark():
     answer = (
         "Refunds are paid within 14 days after the return has arrived. [d1] Shipping costs are not refunded. [d1]"
     )
-    request = llm_request.lay_out(_trace(answer), llm_request.Limits(10_000, 10_000, 20), str).request("0" * 16)
+    request = llm_request.lay_out(_trace(answer), llm_request.Limits(10_000, 10_000, 20, 1), str).request("0" * 16)
     lines = [answer[line.start : line.end] for line in request.lines if not line.control]
     assert [line.endswith("[d1]") for line in lines] == [True, True]
     assert set(request.cited.values()) == {("c1",)}

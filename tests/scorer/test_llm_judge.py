@@ -352,12 +352,65 @@ def test_one_passage_longer_than_the_budget_is_sent_in_part(judge_at) -> None:
     assert "context_truncated" in found.flags
 
 
-def test_sentences_beyond_the_limit_are_uncertain_and_flagged(judge_at) -> None:
-    answer = " ".join(f"Room {i} has the size of 25 MB." for i in range(6))
-    found = assess(judge_at, model(), trace=make_trace(answer), max_sentences=4)
-    assert [c.verdict for c in found.claims[4:]] == [Verdict.UNCERTAIN] * 2
-    assert len(found.claims) == 6
+ROOMS = " ".join(f"Room {'?ABCDEFGHIJK'[i]} has {'25 MB' if i % 3 else 'no light'}." for i in range(1, 12))
+
+
+def test_a_long_answer_is_put_in_several_calls_and_every_sentence_judged(judge_at) -> None:
+    with serving(model()) as server:
+        found = judge_at(server, max_sentences=4).assess(make_trace(ROOMS))
+        sent = [[s["text"] for s in server.data(i)["sentences"]] for i in range(len(server.requests))]
+        controls = {control_of(server.data(i)) for i in range(len(server.requests))}
+        chunks = [server.data(i)["chunks"] for i in range(len(server.requests))]
+    assert [len(texts) for texts in sent] == [5, 4, 5]  # as even as can be, and a control sentence in each
+    assert chunks[0] == chunks[1] == chunks[2]
+    assert len(controls) >= 1
+    wanted = [Verdict.SUPPORTED if i % 3 else Verdict.NOT_MENTIONED for i in range(1, 12)]
+    assert [c.verdict for c in found.claims] == wanted
+    assert [c.start for c in found.claims] == sorted(c.start for c in found.claims)
+    assert (found.input_tokens, found.flags) == (3000, ())
+
+
+def test_an_answer_of_just_the_limit_is_one_call(judge_at) -> None:
+    with serving(model()) as server:
+        judge_at(server, max_sentences=11).assess(make_trace(ROOMS))
+        assert len(server.requests) == 1
+
+
+def test_sentences_beyond_all_calls_are_uncertain_and_flagged(judge_at) -> None:
+    found = assess(judge_at, model(), trace=make_trace(ROOMS), max_sentences=3, max_calls=2)
+    assert [c.verdict for c in found.claims[6:]] == [Verdict.UNCERTAIN] * 5
+    assert [c.reason for c in found.claims[6:]] == ["not_sent"] * 5
+    assert len(found.claims) == 11
     assert "answer_cut" in found.flags
+
+
+def test_a_part_that_gets_no_reply_leaves_the_whole_unscored_and_what_was_read_is_kept(judge_at) -> None:
+    with serving(model(), status(404), model()) as server:
+        judge = judge_at(server, max_sentences=6, cache_replies=10)
+        assert judge.assess(make_trace(ROOMS)).unscored_reason == "not_found"
+        found = judge.assess(make_trace(ROOMS))
+        assert (found.unscored_reason, found.flags, len(found.claims)) == ("", ("reply_cached",), 11)
+        assert len(server.requests) == 3
+
+
+def test_a_refusal_in_one_part_is_a_partial_one(judge_at) -> None:
+    def declines(reply: dict[str, Any], data: dict[str, Any]) -> None:
+        reply["refusal"], reply["answer_relevance"] = "full", "none"
+
+    found = assess(judge_at, model(), model(declines), trace=make_trace(ROOMS), max_sentences=6)
+    assert (found.refusal, found.answer_relevance, len(found.claims)) == (Refusal.PARTIAL, 1.0, 6)
+
+
+@pytest.mark.parametrize(("second", "supports"), [("supports", True), ("does_not_support", False)])
+def test_a_mark_that_stands_in_two_parts_supports_only_where_both_do(judge_at, second: str, supports: bool) -> None:
+    def edit(reply: dict[str, Any], data: dict[str, Any]) -> None:
+        for row in reply["citations"]:
+            row["label"] = second
+
+    answer = "Room 1 has 25 MB [1]. Room 2 has 25 MB. Room 3 has 25 MB [1]. Room 4 has 25 MB."
+    trace = make_trace(answer, citations=(Citation("up-1", "[1]"),))
+    found = assess(judge_at, model(), model(edit), trace=trace, max_sentences=2)
+    assert [c.supports for c in found.citations] == [supports]
 
 
 # --- replies in the wrong form ------------------------------------------------------------------------------------
@@ -714,7 +767,7 @@ def test_the_same_text_is_not_paid_for_twice(judge_at) -> None:
         make_trace(context=(LIMIT,)),
         make_trace(context=(KEEP, LIMIT)),
         make_trace(candidates=(LIMIT, KEEP)),
-        make_trace("Free accounts can upload files up to 25 MB. [1]", citations=(Citation("[1]", "up-1"),)),
+        make_trace("Free accounts can upload files up to 25 MB. [1]", citations=(Citation("up-1", "[1]"),)),
     ],
 )
 def test_any_other_text_is_read(judge_at, other: RagTrace) -> None:
