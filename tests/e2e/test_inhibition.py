@@ -47,7 +47,7 @@ def alertmanager(folder: Path, plan: str = NEVER) -> Iterator[tuple[str, queue.Q
             yield url, messages
 
 
-def say(url: str, over: bool = False, **alert: str) -> None:
+def say(url: str, alert: dict[str, str], over: bool = False) -> None:
     """Tell Alertmanager of an alert as Prometheus does, and wait until it knows."""
     now = datetime.now(UTC)
     ends = now if over else now + timedelta(minutes=5)
@@ -79,32 +79,32 @@ def told(messages: queue.Queue[dict[str, Any]], wanted: set[tuple[str, str]], se
 
 def test_while_requests_fail_to_be_answered_nobody_is_told_of_their_quality(tmp_path):
     with alertmanager(tmp_path) as (url, messages):
-        say(url, **labels(BURN, "shop", "page"))
+        say(url, labels(BURN, "shop", "page"))
         for app in ("shop", "other"):
-            say(url, **labels(QUALITY, app, "page"))
-            say(url, **labels(CHANGE, app, "page"))
+            say(url, labels(QUALITY, app, "page"))
+            say(url, labels(CHANGE, app, "page"))
         seen = told(messages, {(BURN, "shop"), (QUALITY, "other"), (CHANGE, "other")})
         assert (QUALITY, "shop") not in seen and (CHANGE, "shop") not in seen
         for name in (QUALITY, CHANGE):
             assert state(url, name, "shop")["inhibitedBy"] and not state(url, name, "other")["inhibitedBy"]
-        say(url, over=True, **labels(BURN, "shop", "page"))
+        say(url, labels(BURN, "shop", "page"), over=True)
         told(messages, {(QUALITY, "shop"), (CHANGE, "shop")})  # what still holds is told then
 
 
 def test_a_page_holds_back_the_ticket_of_the_same_alert_and_no_other(tmp_path):
     with alertmanager(tmp_path) as (url, messages):
-        say(url, **labels(QUALITY, "shop", "page"))
+        say(url, labels(QUALITY, "shop", "page"))
         told(messages, {(QUALITY, "shop")})
-        say(url, **labels(QUALITY, "shop", "ticket"))
+        say(url, labels(QUALITY, "shop", "ticket"))
         assert state(url, QUALITY, "shop", "ticket")["inhibitedBy"]
-        say(url, **labels("RagEstimateBlind", "shop", "ticket"))
+        say(url, labels("RagEstimateBlind", "shop", "ticket"))
         assert told(messages, {("RagEstimateBlind", "shop")}) == {("RagEstimateBlind", "shop")}
 
 
 def test_in_hours_of_maintenance_tickets_are_sent_and_pages_are_not(tmp_path):
     with alertmanager(tmp_path, ALWAYS) as (url, messages):
-        say(url, **labels(BURN, "shop", "page"))
-        say(url, **labels("RagEstimateBlind", "other", "ticket"))
+        say(url, labels(BURN, "shop", "page"))
+        say(url, labels("RagEstimateBlind", "other", "ticket"))
         assert told(messages, {("RagEstimateBlind", "other")}) == {("RagEstimateBlind", "other")}
         until(lambda: state(url, BURN, "shop").get("state") == "active", 10)
         log = (tmp_path / "prometheus-alertmanager.log").read_text()
