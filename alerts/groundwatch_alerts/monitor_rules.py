@@ -41,8 +41,10 @@ _COLLECTOR = (
         "GroundwatchCollectorDropping",
         "sum by (reason) (\n"
         f'  increase(groundwatch_rejected_requests_total{{reason!~"{_CLIENT_MISTAKES}"}}[10m])\n'
-        '  or label_replace(increase(groundwatch_log_append_failures_total[10m]), "reason", "log", "", "")\n'
-        '  or label_replace(increase(groundwatch_dead_letters_total[10m]), "reason", "dead_letter", "", "")\n'
+        "  or label_replace(sum without (reason) (increase(groundwatch_log_append_failures_total[10m])),\n"
+        '    "reason", "log", "", "")\n'
+        "  or label_replace(sum without (reason) (increase(groundwatch_dead_letters_total[10m])),\n"
+        '    "reason", "dead_letter", "", "")\n'
         '  or label_replace(increase(groundwatch_kafka_lost_records_total[10m]), "reason", "kafka_lost", "", "")\n'
         ") > 0",
         "The collector refuses or loses traces ({{ $labels.reason }}); counts are too low from here on.",

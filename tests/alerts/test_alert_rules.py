@@ -193,6 +193,9 @@ CASES = [
     Case("GroundwatchAbsent", "a collector is scraped", SILENT, one("groundwatch_log_end_position", still(0))),
     Case("GroundwatchCollectorDropping", "the log is full", FIRES,
          one(REJECTED + '{reason="log_full"}', up((5, 100)))),
+    Case("GroundwatchCollectorDropping", "one of two kinds of records cannot be read", FIRES,
+         one('groundwatch_dead_letters_total{reason="decode_failed"}', up((5, 100)))
+         | one('groundwatch_dead_letters_total{reason="bad_protobuf"}', still(0))),
     Case("GroundwatchCollectorDropping", "a stranger has no key", SILENT,
          one(REJECTED + '{reason="unauthorized"}', up((5, 100)))),
     Case("GroundwatchLogLag", "100 MB wait", FIRES, one("groundwatch_pipeline_backlog_bytes", still(1e8))),
