@@ -311,7 +311,10 @@ def poison(attributes: Any, *, sentences_only: bool) -> None:
                 attribute.value.string_value = poisoned(text)
 
 
-def recorded_traces(pattern: str = "*.pb.gz", *, sentences_only: bool) -> list[tuple[bytes, set[str]]]:
+WHOLE_AND_FAILED = "*-[en][ro]r*.pb.gz"  # normal and error: the other cases of a family have no fields of their own
+
+
+def recorded_traces(pattern: str = WHOLE_AND_FAILED, *, sentences_only: bool) -> list[tuple[bytes, set[str]]]:
     """Each recording as a body under new ids, its fields poisoned: sentences, or all texts and names there are."""
     found = []
     for path in sorted(RECORDED.glob(pattern)):
@@ -371,13 +374,14 @@ def said_by(*arguments: str, codes: tuple[int, ...] = (0,), **environment: str) 
 
 
 def no_secret(text: str) -> None:
-    for value in PERSONAL.values():
-        assert value not in text
+    found = [name for name, value in PERSONAL.items() if value in text]
+    assert found == []  # not the text itself: a comparison of that is megabytes
 
 
 def test_canaries_in_every_field_come_out_nowhere(served_with_defaults, tmp_path):
     monitor = served_with_defaults
-    sentences, everything = (recorded_traces(sentences_only=only) for only in (True, False))
+    sentences = recorded_traces("*-normal.pb.gz", sentences_only=True)
+    everything = recorded_traces("*-error.pb.gz", sentences_only=False)
     protobuf = {"content-type": "application/x-protobuf"}
     for body, _ids in (*sentences[::2], *everything):
         answer = monitor.post("/v1/traces", body, **protobuf)
