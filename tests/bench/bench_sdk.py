@@ -347,7 +347,7 @@ def with_live_packages() -> None:
     import live_python
 
     python = live_python.path()
-    if importlib.util.find_spec("langfuse") is None and python.exists():
+    if importlib.util.find_spec("openinference") is None and python.exists():
         env = {**os.environ, "PYTHONPATH": str(REPO / "sdk")}
         sys.exit(subprocess.run([str(python), __file__, *sys.argv[1:]], env=env, check=False).returncode)
 
