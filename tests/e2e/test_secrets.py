@@ -378,6 +378,7 @@ def no_secret(text: str) -> None:
     assert found == []  # not the text itself: a comparison of that is megabytes
 
 
+@pytest.mark.timeout(300)  # half a minute of computing, in several processes
 def test_canaries_in_every_field_come_out_nowhere(served_with_defaults, tmp_path):
     monitor = served_with_defaults
     sentences = recorded_traces("*-normal.pb.gz", sentences_only=True)
