@@ -284,16 +284,6 @@ def _export(commands: Any) -> None:
     _with_server_options(command)
 
 
-def _evaluations(commands: Any) -> None:
-    text = "send the verdicts as OpenTelemetry events (gen_ai.evaluation.result) to where the spans are looked at"
-    command = _command(commands, "evaluations", "evaluations_command.command", text)
-    command.epilog = "keys: OTEL_EXPORTER_OTLP_HEADERS in the environment"
-    command.add_argument("--endpoint", required=True, metavar="URL", help="an OTLP/HTTP receiver that takes logs")
-    command.add_argument("--after", type=int, default=0, metavar="ID", help="only verdicts after this one")
-    command.add_argument("--with-explanations", action="store_true", help="reasons too, which quote what users wrote")
-    _with_server_options(command)
-
-
 def _send(commands: Any) -> None:
     text = "have the confirmed, redacted candidates in Langfuse, and take back what may no longer be there"
     command = _command(commands, "send", "export_send.command", text)
@@ -306,6 +296,16 @@ def _send(commands: Any) -> None:
     many = "take back more than ten and half of what was sent"
     command.add_argument("--remove-many", action="store_true", help=many)
     command.add_argument("--timeout", type=float, default=20.0, metavar="SECONDS", help="of one call (default 20)")
+    _with_server_options(command)
+
+
+def _evaluations(commands: Any) -> None:
+    text = "send the verdicts as OpenTelemetry events (gen_ai.evaluation.result) to where the spans are looked at"
+    command = _command(commands, "evaluations", "evaluations_command.command", text)
+    command.epilog = "keys: OTEL_EXPORTER_OTLP_HEADERS in the environment"
+    command.add_argument("--endpoint", required=True, metavar="URL", help="an OTLP/HTTP receiver that takes logs")
+    command.add_argument("--after", type=int, default=0, metavar="ID", help="only verdicts after this one")
+    command.add_argument("--with-explanations", action="store_true", help="reasons too, which quote what users wrote")
     _with_server_options(command)
 
 
