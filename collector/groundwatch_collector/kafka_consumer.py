@@ -355,7 +355,7 @@ class KafkaPipelines:
         kind = _kind_of(error)
         self._failed(kind, error)
         self._traffic.step_failures.labels(kind).inc()
-        if kind == "other":  # a fault of ours: begin again with what is committed
+        if kind == "other" and not part.pipeline.is_refused(error):  # a fault of ours: begin with what is committed
             self._reopen(consumer, [part.place], 1.0)
             return
         part.retry_at = time.monotonic() + part.pause_seconds

@@ -162,6 +162,13 @@ class Pipeline:
         """Everything before it is decided, in the database."""
         return self._committed
 
+    def is_refused(self, error: Exception) -> bool:
+        """Whether the last step failed for what is in its transaction, which the next one tries again or parts.
+
+        Who reads the log again instead forgets how often it was tried, and comes to the same rows for ever.
+        """
+        return self._refusals > 0 and refused.is_refusal(error)
+
     def share_sessions(self, reasking: Reasking) -> None:
         """Notice asking again across the partitions of one process: the traces of a session lie on all of them."""
         self._noticer.share(reasking)
@@ -203,7 +210,7 @@ class Pipeline:
                 self.step(timeout)
                 pause = _FIRST_PAUSE_SECONDS
             except Exception as error:  # a stopped thread would lose more than a repeated step
-                kind = _failure_kind(error)
+                kind = "refused" if self.is_refused(error) else _failure_kind(error)
                 if kind == "other":
                     self._start_again()
                 self._metrics.step_failures.labels(kind).inc()
@@ -229,6 +236,7 @@ class Pipeline:
         self._feedback.forget()
         self._assembler = Assembler(self._config.assembly())
         self._batch = None
+        self._refusals = 0
         self._cursor = self._committed
 
     # Reading.

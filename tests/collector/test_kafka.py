@@ -28,8 +28,8 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, func, select
 
 from groundwatch import names
-from groundwatch_collector import kafka_consumer, tables
-from groundwatch_collector.decision import DEFAULT_RATES, DecideConfig
+from groundwatch_collector import kafka_consumer, refused, tables
+from groundwatch_collector.decision import DEFAULT_RATES, DecideConfig, Decider
 from groundwatch_collector.intake_metrics import IntakeMetrics
 from groundwatch_collector.kafka_consumer import KafkaPipelines
 from groundwatch_collector.kafka_metrics import KafkaMetrics
@@ -472,6 +472,23 @@ def test_late_feedback_finds_a_trace_that_another_hash_put_on_another_partition(
     until(lambda: len(world.rows(tables.sampled_traces)) == 1)
     (given,) = world.rows(tables.feedback)
     assert (partition_of(world.ledger()[trace].first_position), partition_of(given.position)) == (0, 1)
+
+
+def test_a_fault_of_ours_on_one_trace_stops_no_other_of_its_partition(monitor, monkeypatch):
+    world = monitor(partitions=1)
+    ids = some_traces(6, seed=41)
+    decide = Decider.decide
+
+    def fail_on_one(self: Any, pending: Any, *args: Any, **kwargs: Any) -> Any:
+        if pending.trace_id == ids[2]:
+            raise KeyError("a defect")
+        return decide(self, pending, *args, **kwargs)
+
+    monkeypatch.setattr(Decider, "decide", fail_on_one)
+    world.start()
+    world.send(ids).result(10)
+    until(lambda: len(world.ledger()) == len(ids), seconds=10)
+    assert {key for key, row in world.ledger().items() if row.reason == refused.OURS} == {ids[2]}
 
 
 def test_a_rebalance_that_outlasts_one_poll_is_finished(broker, tmp_path, monkeypatch):

@@ -115,6 +115,41 @@ def test_a_fault_of_ours_on_one_trace_is_told_as_ours_and_stops_no_other(world, 
     assert dict(ledger.report(world.engine, world.log).lost) == {refused.OURS: 1}
 
 
+class Stop:
+    """Ends a run once nothing is left to do, or it waited too often. Waiting moves the clock."""
+
+    def __init__(self, world: Any, waits: int) -> None:
+        self.world, self.waits = world, waits
+
+    def is_set(self) -> bool:
+        return self.waits <= 0 or self.world.pipeline.committed_position == self.world.log.end_position
+
+    def wait(self, seconds: float) -> None:
+        self.world.time += seconds
+        self.waits -= 1
+
+
+def test_a_fault_of_ours_behind_much_that_waits_is_not_tried_for_ever(world, make, monkeypatch):
+    """Between what is committed and the trace lies more than one transaction reads."""
+    world.start(dataclasses.replace(world.config, batch_records=4))
+    decide = type(world.pipeline._decider).decide
+
+    def fail_on_one(self: Any, pending: Any, *args: Any, **kwargs: Any) -> Any:
+        if pending.trace_id == make.trace_id(10):
+            raise KeyError("a defect")
+        return decide(self, pending, *args, **kwargs)
+
+    monkeypatch.setattr(type(world.pipeline._decider), "decide", fail_on_one)
+    for number in range(1, 21):
+        world.time += 0.2
+        world.send(*make.request(number))
+    world.time += 4
+    world.pipeline.run(Stop(world, 10), timeout=0)
+    assert {row.reason: row.trace_id for row in world.ledger().values()}[refused.OURS] == make.trace_id(10)
+    assert len(world.ledger()) == 20
+    assert world.value("groundwatch_pipeline_failures_total", kind="refused") == refused.TRIES - 1
+
+
 def test_spans_that_lowered_limits_refuse_are_counted_when_the_log_is_read_again(world, make):
     small = make.request(1)
     large = dataclasses.replace(small[0], span_id="f" * 16, attributes={str(n): n for n in range(60)})
