@@ -110,7 +110,7 @@ def request_of(number: int, answer: str) -> dict[str, Any]:
 def page_with(url: str, words: str, seconds: float = 30.0) -> str:
     """The page once it holds *words*, or as it is when time is up."""
     deadline = time.monotonic() + seconds
-    while words not in (page := httpx.get(url).text) and time.monotonic() < deadline:
+    while words not in (page := httpx.get(url, timeout=seconds).text) and time.monotonic() < deadline:
         time.sleep(0.05)
     return page
 
