@@ -63,8 +63,9 @@ class Client:
         self.lane.put(record)
         self._run()
 
-    def is_here(self) -> bool:
-        return self._pid == os.getpid()
+    def is_here(self, pid: Callable[[], int] = os.getpid, ending: Callable[[], bool] = sys.is_finalizing) -> bool:
+        """Whether what is dropped now can still be recorded: in this process, before its modules are taken apart."""
+        return not ending() and self._pid == pid()
 
     def adopt(self, trace_id: int) -> bool:
         """True the first time that a request runs in the surrounding trace *trace_id*."""

@@ -45,6 +45,20 @@ def test_what_waits_is_sent_when_the_program_fails(receiver):
     assert receiver.root()[names.OUTCOME] == "error"
 
 
+def test_a_stream_that_is_open_when_the_program_ends_is_left_without_a_word(receiver):
+    done = run(
+        """
+        class Holder: pass
+        holder = Holder()
+        holder.itself = holder
+        with groundwatch.request('never read') as r:
+            holder.stream = r.stream(iter(['a', 'b']))
+        """,
+        receiver.url,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("busy", ["pass", "groundwatch.client._client.lane.changed.acquire()"])
 def test_what_waits_is_sent_when_a_signal_ends_the_program(receiver, busy):
     """Even where the signal interrupts the queue itself; then it is not sent, and the process still ends."""
