@@ -18,7 +18,7 @@ import kafka_broker
 import otelcol
 import pytest
 import torture
-from alerting import watching, webhook
+from alerting import asked, watching, webhook
 from cluster import SALT, Cluster, until
 from sqlalchemy import func, select
 
@@ -138,7 +138,8 @@ def test_a_member_of_each_kind_dies_and_nothing_is_lost_or_counted_twice(broker,
     cluster = Cluster(tmp_path, broker.bootstrap, url)
     old = _moved_from_one_process(tmp_path / "old", cluster)
     with cluster, alarmed(tmp_path, cluster) as (prometheus, alertmanager, messages):
-        assert torture.post(cluster.addresses["collector-1"]["ingest"], torture.body(old))  # a sender tries again
+        door = cluster.addresses["collector-1"]["ingest"]
+        until(lambda: torture.post(door, torture.body(old)), "a sender tries again what one process had")
         traffic = Traffic(cluster, otel)
         traffic.start()
         for victim in ("collector-1", "scorer-1", "console"):
@@ -191,7 +192,7 @@ def _judged(engine) -> int:
 
 def _active(alertmanager: str) -> list[Any]:
     """Objective, layer and the share that it names, of every alert that is firing now."""
-    alerts = httpx.get(f"{alertmanager}/api/v2/alerts", params={"active": "true"}, timeout=PATIENCE).json()
+    alerts = asked(f"{alertmanager}/api/v2/alerts", active="true")
     return [(a["labels"].get("objective"), a["labels"].get("fault_layer"), _percent(a)) for a in alerts]
 
 
@@ -200,10 +201,8 @@ def _percent(alert: Any) -> float:
 
 
 def _prometheus_counts(base: str, count: int) -> bool:
-    reply = httpx.get(
-        f"{base}/api/v1/query", params={"query": 'sum(rag_traces_total{app="torture"})'}, timeout=PATIENCE
-    )
-    result = reply.json()["data"]["result"]
+    reply = asked(f"{base}/api/v1/query", query='sum(rag_traces_total{app="torture"})')
+    result = reply["data"]["result"]
     return bool(result) and float(result[0]["value"][1]) == count
 
 

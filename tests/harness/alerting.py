@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import threading
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import httpx
 import torture
 
 FASTER = {
@@ -78,9 +79,16 @@ def running(folder: Path, name: str, *options: str) -> Iterator[str]:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(url).status_code == 200
-    except httpx.TransportError:
+        with urllib.request.urlopen(url, timeout=30):
+            return True
+    except OSError:
         return False
+
+
+def asked(url: str, **parameters: str) -> Any:
+    """The JSON that a program answers with. It is asked often: without a client that loads certificates each time."""
+    with urllib.request.urlopen(f"{url}?{urllib.parse.urlencode(parameters)}", timeout=30) as reply:
+        return json.load(reply)
 
 
 def until(condition: Callable[[], Any], seconds: float) -> None:
