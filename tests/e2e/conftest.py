@@ -36,12 +36,12 @@ def prometheus(tmp_path) -> Iterator[object]:
     """Call with a target `host:port` and rule files; returns the base URL of a real Prometheus scraping it."""
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(target: str, rules: tuple[Path, ...] = ()) -> str:
+    def start(target: str, rules: tuple[Path, ...] = (), scrape: str = "500ms") -> str:
         port = free_port()
         config = tmp_path / "prometheus.yml"
         listed = "".join(f"  - {path}\n" for path in rules)
         config.write_text(
-            "global: {scrape_interval: 500ms, evaluation_interval: 500ms}\n"
+            f"global: {{scrape_interval: {scrape}, scrape_timeout: {scrape}, evaluation_interval: 500ms}}\n"
             + (f"rule_files:\n{listed}" if rules else "")
             + f"scrape_configs:\n- job_name: groundwatch\n  static_configs: [{{targets: ['{target}']}}]\n"
         )
