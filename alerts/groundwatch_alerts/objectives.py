@@ -116,6 +116,19 @@ def check(objectives: Sequence[Objective]) -> None:
                 "accepted: one objective for an app and a criterion"
             )
         seen[key] = item.name
+    _check_scores([item for item in objectives if item.is_quality])
+
+
+def _check_scores(quality: Sequence[Objective]) -> None:
+    """One that names no judge is about every judge's series; in the same window both would write the same score."""
+    of_every_judge = {(item.app, item.criterion, item.window): item.name for item in quality if not item.judge}
+    for item in quality:
+        other = of_every_judge.get((item.app, item.criterion, item.window)) if item.judge else None
+        if other is not None:
+            raise ValueError(
+                f"{item.name} names the judge {item.judge} and {other} names none, both about {item.criterion} "
+                f"of {item.app or 'every app'} over {item.window}; accepted: a window of its own, or a judge for both"
+            )
 
 
 def covering(objectives: Iterable[Objective], app: str) -> list[Objective]:

@@ -69,6 +69,14 @@ def test_an_app_with_an_objective_of_its_own_is_left_out_of_the_general_one():
     assert any('app!~"a\\\\.b"' in rule.expr for rule in rules)
 
 
+def test_an_objective_of_every_judge_and_one_of_a_judge_may_not_write_the_same_score():
+    every, one = Objective("all", "faithfulness", 0.05), Objective("llm", "faithfulness", 0.1, judge="llm-x")
+    with pytest.raises(ValueError, match="llm names the judge llm-x and all names none, both about faithfulness"):
+        check([every, one])
+    check([every, Objective("llm", "faithfulness", 0.1, judge="llm-x", window="24h")])
+    check([Objective("local", "faithfulness", 0.05, judge="local-v1"), one])
+
+
 def test_rarer_false_alarms_and_shorter_windows_need_a_higher_score():
     scores = [alarm_z(hours, 1.0, 400 * hours / 24) for hours in WINDOWS.values()]
     assert scores == sorted(scores, reverse=True)
