@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import json
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from sqlalchemy import insert
 
 from groundwatch import names
 from groundwatch_alerts import tallies
 from groundwatch_alerts.estimator import estimate
-from groundwatch_collector import ledger, sampling, settling, tables
+from groundwatch_collector import ledger, otlp, sampling, settling, tables
 from groundwatch_collector.decision import DEFAULT_RATES
 from groundwatch_collector.feedback_policy import DAY
 from groundwatch_collector.late_errors import RESULTS
@@ -22,6 +26,7 @@ from groundwatch_scorer.judgement import AnnotatorKind, Criterion, Judgement
 
 SALT = b"a salt for tests"
 TRACE = f"{1:032x}"
+LETTERS = f"{0xABCDEF:032x}"  # capitals are another text
 SELDOM = {**dict.fromkeys(DEFAULT_RATES, 1e-9), "error_timeout": 1.0}
 ALL = dict.fromkeys(DEFAULT_RATES, 1.0)
 JUDGE = "local-1"
@@ -129,6 +134,49 @@ def test_the_same_error_again_and_after_a_restart_is_one_rise(world, make):
     world.pipeline._cursor = 0  # everything is read again
     world.settle(1)
     assert (world.rows(late_offers), world.rows(tables.sampled_traces)) == (offers, sampled)
+
+
+@pytest.mark.parametrize("written", ["in protobuf", "in JSON", "in capitals", "with escapes"])
+def test_of_the_log_only_the_records_of_the_trace_are_decoded(world, make, monkeypatch, written):
+    """Among a thousand others, each late error would else cost a thousand decodings."""
+    world.start(dataclasses.replace(world.config, rates=SELDOM))
+    spans, failed = request(make, 1)
+
+    def send(part: list[Any]) -> None:
+        body = make.otlp_json(part)
+        if written == "in protobuf":
+            world.log.append("otlp_protobuf", as_protobuf(body)).result()
+            return
+        own = {"in JSON": LETTERS, "in capitals": LETTERS.upper(), "with escapes": "\\u0030" + LETTERS[1:]}[written]
+        world.log.append("otlp_json", body.replace(LETTERS.encode(), own.encode())).result()
+
+    spans = [dataclasses.replace(span, trace_id=LETTERS) for span in spans]
+    send(spans[:3])
+    for number in range(2, 12):
+        world.send(*make.request(number))
+    send(spans[3:])
+    world.settle(4)
+    decoded, decode = [], otlp.decode
+
+    def counted(body: bytes, *given: Any) -> Any:
+        decoded.append(body)
+        return decode(body, *given)
+
+    monkeypatch.setattr(otlp, "decode", counted)
+    world.send(dataclasses.replace(failed, trace_id=LETTERS))
+    world.settle(1)
+    assert from_json(world.rows(tables.sampled_traces)[0].payload).span_count == 7
+    assert len(decoded) == 3  # the late one, and both parts of the trace
+
+
+def as_protobuf(body: bytes) -> bytes:
+    """OTLP/JSON has its ids in hex, which protobuf's own reader of JSON takes for base64."""
+    found = json.loads(body)
+    for resource in found["resourceSpans"]:
+        for span in (span for scope in resource["scopeSpans"] for span in scope["spans"]):
+            for key in ("traceId", "spanId", "parentSpanId"):
+                span[key] = base64.b64encode(bytes.fromhex(span[key])).decode()
+    return json_format.ParseDict(found, ExportTraceServiceRequest()).SerializeToString()
 
 
 @pytest.mark.parametrize("gone", ["left the log", "erased"])
