@@ -150,12 +150,14 @@ def test_no_host_header_breaks_the_check(host):
         ({}, {}),  # no Origin
         ({"origin": "null"}, {}),
         ({"origin": "https://evil.example"}, {}),
+        ({"origin": "http://["}, {}),  # cannot be read
         ({"origin": "http://127.0.0.1:9999"}, {}),
         ({"origin": ORIGIN, "sec-fetch-site": "cross-site"}, {}),
         ({"origin": ORIGIN, "content-type": "text/plain"}, {}),
         ({"origin": ORIGIN}, {"csrf": "wrong"}),
         ({"origin": ORIGIN}, {"csrf": ""}),
         ({"origin": ORIGIN}, {"csrf": "é"}),
+        ({"origin": ORIGIN}, {f"field_{number}": "" for number in range(500)}),  # too many
     ],
 )
 def test_a_write_that_is_not_from_our_own_page_is_refused(client, engine, world, headers, change):
@@ -185,6 +187,25 @@ def test_a_form_has_a_bound(client, world):
     body = {"csrf": "x", "note": "n" * 300_000}
     answer = client.post(f"/traces/{world.failed[0]}/decision", data=body, headers={"origin": ORIGIN})
     assert answer.status_code == 413
+
+
+def test_no_number_in_an_address_breaks_a_page(client, world):
+    for number in ("9" * 30, "9" * 5000, "nan", "1e400", "x"):
+        assert client.get("/traces", params={"until": number}).status_code == 200, number
+        assert client.get("/audit", params={"before": number}).status_code == 200, number
+
+
+@pytest.mark.parametrize("path", ["/traces?version=%00", "/traces?q=%00", "/review?version=a%00", "/users/%00"])
+def test_an_address_that_postgresql_cannot_look_for_is_refused(client, path):
+    assert client.get(path).status_code == 400
+
+
+def test_a_character_that_postgresql_cannot_keep_is_left_out_of_a_form(client, engine, world):
+    client.get("/review")
+    fields = {"csrf": client.cookies[CSRF_COOKIE], "decision": "reject", "note": "not\x00 so"}
+    client.post(f"/traces/{world.failed[0]}/decision", data=fields, headers={"origin": ORIGIN})
+    with engine.connect() as connection:
+        assert connection.scalar(select(reviews.c.note)) == "not so"
 
 
 @pytest.mark.parametrize("path", ["/traces/" + "0" * 31 + "1/decision", "/candidates/export"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from .access import principal_of
 from .guard import read_form
 
 ENTRIES_OF_ONE_PAGE = 100
+_ENTRY_NUMBER = re.compile(r"[0-9]{1,9}")  # what fits the column
 CHECKED_AT_MOST = 20_000
 """Entries of a trail that a page view checks; a longer one is checked by `groundwatch audit verify`."""
 
@@ -133,9 +135,7 @@ class Administration:
         asked = request.query_params
         action = asked.get("action", "") if asked.get("action", "") in set(Action) else ""
         about = asked.get("about", "").strip()[:64]
-        before = (
-            int(asked["before"]) if asked.get("before", "").isascii() and asked.get("before", "").isdigit() else None
-        )
+        before = int(asked["before"]) if _ENTRY_NUMBER.fullmatch(asked.get("before", "")) else None
         with reader(self._engine).connect() as connection:
             found = audit.newest(
                 connection,

@@ -54,6 +54,7 @@ from .tracepage import trace_page
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _CANDIDATE_ID = re.compile(r"rc_[0-9a-f]{24}")
+_LAST_MOMENT = 253_402_300_799.0  # the end of the year 9999
 VERDICTS = ("fail", "pass", "not_applicable", "unscored", "waiting", "not_sampled")
 SENTIMENTS = ("negative", "neutral", "positive")
 
@@ -261,8 +262,8 @@ class Console:
             verdict=one_of("verdict", VERDICTS),
             layer=one_of("layer", tuple(FaultLayer)),
             feedback=one_of("feedback", SENTIMENTS),
-            since=_number(asked.get("since", ""), None if length is None else self._now() - length),
-            until=_number(asked.get("until", ""), None),
+            since=_moment(asked.get("since", ""), None if length is None else self._now() - length),
+            until=_moment(asked.get("until", ""), None),
             search=asked.get("q", "").strip()[:200],
             sort=one_of("sort", ("newest", "worst")) or "newest",
         )
@@ -429,9 +430,10 @@ def _window(text: str, default: str) -> str:
     return text if text in WINDOWS else default
 
 
-def _number(text: str, default: float | None) -> float | None:
+def _moment(text: str, default: float | None) -> float | None:
+    """Unix seconds in *text*; the default for what is no time that a page could write."""
     try:
-        return float(text) if text else default
+        return found if 0.0 <= (found := float(text)) <= _LAST_MOMENT else default
     except ValueError:
         return default
 

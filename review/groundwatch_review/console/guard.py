@@ -78,6 +78,9 @@ class Guard:
         if host_name(host) not in self._allowed_hosts:
             await _wrong_host()(scope, receive, guarded)
             return
+        if "\x00" in scope["path"] or b"%00" in scope["query_string"]:  # PostgreSQL refuses to look for it
+            await PlainTextResponse("An address here holds no NUL.\n", 400)(scope, receive, guarded)
+            return
         await self._app(scope, receive, guarded)
 
 
@@ -132,7 +135,11 @@ async def read_form(request: Request) -> Mapping[str, str]:
         raise Forbidden("the content type of a form here is application/x-www-form-urlencoded")
     body = await request.body()  # bounded by the application's max_body_size
     text = body.decode("utf-8", "replace")
-    fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=FORM_LIMIT_FIELDS))
+    try:
+        found = parse_qsl(text, keep_blank_values=True, max_num_fields=FORM_LIMIT_FIELDS)
+    except ValueError:
+        raise Forbidden(f"the form has too many fields; accepted: up to {FORM_LIMIT_FIELDS}") from None
+    fields = {name: value.replace("\x00", "") for name, value in found}  # PostgreSQL keeps no NUL; traces neither
     held, sent = cookie(request, CSRF_COOKIE), fields.get(CSRF_FIELD, "")
     if not held or not hmac.compare_digest(held.encode(), sent.encode()):
         raise Forbidden("the form's token does not match this browser's; reload the page and send it again")
@@ -144,7 +151,11 @@ def check_origin(headers: Headers) -> None:
     origin, host = headers.get("origin"), headers.get("host", "")
     if origin is None:
         raise Forbidden("the request has no Origin header")
-    if urlsplit(origin).scheme not in ("http", "https") or urlsplit(origin).netloc.lower() != host.lower():
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        raise Forbidden("the Origin header cannot be read") from None
+    if parts.scheme not in ("http", "https") or parts.netloc.lower() != host.lower():
         raise Forbidden("the request comes from another origin")
     if headers.get("sec-fetch-site", "same-origin") != "same-origin":
         raise Forbidden("the browser says that the request comes from another site")
