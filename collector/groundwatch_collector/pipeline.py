@@ -349,12 +349,34 @@ class Pipeline:
             if not refused.is_refusal(error):
                 raise
             self._refusals += 1
-            if self._refusals < refused.TRIES or not batch.has_rows:
+            if self._refusals < refused.TRIES:
                 raise
-            decided = self._commit_apart(batch, error)
-            for _ in batch.late_errors:  # they are in the log, and move nothing
-                self._metrics.late_error("refused")
-            return decided + self._transact(_Batch((), batch.low_position))
+            try:
+                return self._commit_parted(batch, error)
+            except Exception:
+                self._start_again()  # how much of it is committed is known to the tables only
+                raise
+
+    def _commit_parted(self, batch: _Batch, error: Exception) -> int:
+        """Commit *batch* without what is refused: first what asks for earlier traces, which is in no part of it."""
+        if not self._passes(_Batch((), self._committed)):
+            for _ in self._carried:  # it is stored, and moves nothing
+                self._metrics.late_feedback("refused")
+            self._carried = []
+        decided = self._commit_apart(batch, error)
+        for trace_id, late in batch.late_errors.items():
+            if not self._passes(_Batch((), self._committed, late_errors={trace_id: late})):
+                self._metrics.late_error("refused")  # they are in the log, and move nothing
+        return decided + self._transact(_Batch((), batch.low_position))
+
+    def _passes(self, part: _Batch) -> bool:
+        try:
+            self._transact(part)
+        except Exception as error:
+            if not refused.is_refusal(error):
+                raise
+            return False
+        return True
 
     def _transact(self, batch: _Batch) -> int:
         votes = batch.votes or ()

@@ -27,6 +27,7 @@ LATE_RESULTS = (
     "skipped",
     "payload_gone",
     "quarantined",
+    "refused",  # the database refuses what was to be written with it
 )
 _REMEMBERED_CHILDREN = 4_096  # of one metric; labels are capped, so that this is hardly ever reached
 # Interactive answers live below a second; OpenTelemetry's workflow buckets begin at one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -12,8 +13,10 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, Stateme
 
 from groundwatch import names
 from groundwatch_collector import ledger, refused, tables
+from groundwatch_collector.decision import DEFAULT_RATES
 from groundwatch_collector.limits import Limits
 from groundwatch_collector.pipeline import Pipeline
+from groundwatch_collector.settling_tables import late_offers
 from groundwatch_collector.traffic_metrics import TrafficMetrics
 
 
@@ -148,6 +151,74 @@ def test_a_fault_of_ours_behind_much_that_waits_is_not_tried_for_ever(world, mak
     assert {row.reason: row.trace_id for row in world.ledger().values()}[refused.OURS] == make.trace_id(10)
     assert len(world.ledger()) == 20
     assert world.value("groundwatch_pipeline_failures_total", kind="refused") == refused.TRIES - 1
+
+
+def test_a_late_error_beside_a_row_that_is_refused_moves_its_trace_all_the_same(world, make):
+    world.start(dataclasses.replace(world.config, rates={**dict.fromkeys(DEFAULT_RATES, 1e-9), "error_timeout": 1.0}))
+    spans = make.request(1, root={names.OUTCOME: None})
+    world.send(*spans)
+    world.settle(4)
+    refuse_a_second_row_of(world, "poison")
+    resource = {names.SERVICE_NAME: "poison", names.SERVICE_VERSION: "1.0"}
+    for number in (2, 3):
+        world.send(*make.request(number, resource=resource))
+    world.pipeline.step(0)
+    world.time += 4
+    world.send(dataclasses.replace(spans[4], span_id="f" * 16, status="error"))
+    step_until_done(world)
+    assert [row.trace_id for row in world.rows(late_offers)] == [make.trace_id(1)]
+    assert [row.reason for row in world.rows(tables.ledger)].count(refused.REASON) == 1
+
+
+def test_asking_again_that_cannot_be_weighed_stops_nothing_and_takes_nothing_along(world, make, monkeypatch):
+    config = {"reask_sentiment": "negative", "rates": {**dict.fromkeys(DEFAULT_RATES, 1e-9), "feedback_neg": 1.0}}
+    world.start(dataclasses.replace(world.config, **config))
+    for number in (1, 2):
+        world.send(*make.request(number, start=make.START + 5 * number, root={names.SESSION: "s"}))
+    for number in (3, 4):
+        world.send(*make.request(number))
+
+    def defect(*given: Any, **named: Any) -> Any:
+        raise KeyError("a defect")
+
+    monkeypatch.setattr(type(world.pipeline._decider), "read", defect)
+    world.time += 12
+    for _ in range(refused.TRIES + 4):
+        with contextlib.suppress(KeyError):
+            world.pipeline.step(0)
+    world.send(*make.request(5))
+    world.settle(4)
+    assert {row.reason for row in world.ledger().values()} == {"hash"}
+    assert len(world.ledger()) == 5
+    assert world.value("groundwatch_late_feedback_total", result="refused") == 1
+
+
+def test_a_database_that_goes_away_while_a_transaction_is_parted_loses_nothing_more(world, make, monkeypatch):
+    with world.engine.begin() as connection:
+        connection.execute(text("CREATE UNIQUE INDEX one_label ON feedback (label) WHERE label = 'poison'"))
+    for number, label in enumerate(("a", "b", "poison", "poison"), 1):
+        world.feedback(
+            trace_id=make.trace_id(number), name="rating", sentiment="neutral", label=label, id=f"f{number}"
+        )
+    transact, calls = type(world.pipeline)._transact, []
+
+    def away_once(self: Any, batch: Any) -> int:
+        calls.append(batch)
+        if calls[:-1] and "b" in stored() and "away" not in calls:
+            calls.append("away")
+            raise OperationalError("insert", {}, Exception())
+        return int(transact(self, batch))
+
+    def stored() -> set[str]:
+        return {row.label for row in world.rows(tables.feedback)}
+
+    monkeypatch.setattr(type(world.pipeline), "_transact", away_once)
+    for _ in range(2 * refused.TRIES + 2):
+        with contextlib.suppress(DBAPIError):
+            world.pipeline.step(0)
+    assert "away" in calls
+    assert {row.feedback_id for row in world.rows(tables.feedback)} == {"f1", "f2", "f3"}
+    assert len(world.rows(tables.dead_letters)) == 1
 
 
 def test_spans_that_lowered_limits_refuse_are_counted_when_the_log_is_read_again(world, make):
