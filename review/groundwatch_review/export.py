@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Engine, Row, select, update
+from sqlalchemy import Engine, Row, case, select, update
 
 from groundwatch_collector.storage import reader
 from groundwatch_review import candidates as store
@@ -247,12 +247,13 @@ def _write(path: Path, body: bytes) -> None:
         os.close(folder)
 
 
-def mark_exported(engine: Engine, ids: list[str], now: float) -> None:
-    """Remember that these candidates left for the first time: an erasure then names them."""
+def mark_exported(engine: Engine, ids: list[str], now: float) -> int:
+    """Remember that these left for the first time: an erasure then names them. Return how many are here."""
     with engine.begin() as connection:
-        for candidate_id in ids:
+        first = case((candidates.c.exported_at.is_(None), now), else_=candidates.c.exported_at)
+        return sum(
             connection.execute(
-                update(candidates)
-                .where(candidates.c.candidate_id == candidate_id, candidates.c.exported_at.is_(None))
-                .values(exported_at=now)
-            )
+                update(candidates).where(candidates.c.candidate_id == candidate_id).values(exported_at=first)
+            ).rowcount
+            for candidate_id in ids
+        )

@@ -165,7 +165,9 @@ def send(
         row = rows.get(entry.item)
         if row is None:
             return None
-        mark_exported(engine, [entry.item], now())  # before it: a crash in between must not hide that it left
+        # Before it: a crash in between must not hide that it left. What was erased since the run began is not here.
+        if not mark_exported(engine, [entry.item], now()):
+            return None
         tool.put_item(row)
         return _digest(row)
 

@@ -236,6 +236,24 @@ def test_what_was_erased_or_rejected_is_taken_back(engine: Engine, tool: Tool, c
 
 
 @on_sqlite
+def test_what_is_erased_while_a_run_sends_does_not_leave(
+    engine: Engine, tool: Tool, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids, take = filled(engine), tool.take
+
+    def erasing(verb: str, path: str, body: Any) -> tuple[int, Any]:
+        answer = take(verb, path, body)
+        if path.endswith("dataset-items") and len(tool.items) == 1:
+            erase(engine, [f"{n:032x}" for n, one in enumerate(ids, 1) if one not in tool.items], NOW)
+        return answer
+
+    monkeypatch.setattr(tool, "take", erasing)
+    done = run(engine, tool, clock).done
+    assert (done["sent"], done["gone"]) == (1, 2)
+    assert tool.calls["POST dataset-items"] == len(tool.items) == 1
+
+
+@on_sqlite
 def test_a_run_that_would_take_nearly_all_back_asks_first(engine: Engine, clock: Clock) -> None:
     """As one with the wrong configuration would: without consent nothing may leave."""
     wanted = {f"rc_{number}": "digest" for number in range(12)}
