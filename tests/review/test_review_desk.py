@@ -127,7 +127,10 @@ def test_a_selection_that_does_not_fit_changes_nothing(engine: Engine, client: T
         assert connection.execute(select(reviews)).all() == []
 
 
-def test_a_blind_page_shows_what_the_user_saw_and_nothing_that_anybody_said(engine: Engine, trace_id: str) -> None:
+def test_a_blind_page_shows_what_the_user_saw_and_nothing_that_anybody_said(
+    engine: Engine, trace_id: str, add_trace: Any
+) -> None:
+    add_trace(2, JUDGED, FAULT, answer=ANSWER, context=DOCUMENTS, candidates=DOCUMENTS)  # the same failure again
     with engine.begin() as connection:
         row = {"feedback_id": "f", "trace_id": trace_id, "name": "thumbs", "sentiment": "negative", "score": 0.0}
         connection.execute(
@@ -142,6 +145,7 @@ def test_a_blind_page_shows_what_the_user_saw_and_nothing_that_anybody_said(engi
         "number conflict",
         "(judge)",
         "its user complained",
+        "like this in the queue",
         "▼",
         'name="fault_layer" value="generation" data-key="4" checked',
     ]

@@ -281,7 +281,9 @@ def _kept(asked: Mapping[str, str], app: str) -> dict[str, str]:
 def _shown(item: QueueItem) -> QueueItem:
     """What a blind reader may know of it."""
     reasons = tuple(reason for reason in item.why if reason in BLIND_FOR)
-    return replace(item, why=("reread" in reasons and ("drawn",)) or reasons or ("drawn",), layer="", confidence=None)
+    return replace(
+        item, why=("reread" in reasons and ("drawn",)) or reasons or ("drawn",), layer="", confidence=None, family=1
+    )
 
 
 def _place(queue: list[QueueItem], trace_id: str) -> int:
