@@ -64,7 +64,8 @@ def test_few_verdicts_are_blind_and_not_good_news(engine, world):
 
 
 def test_the_page_says_how_to_set_an_objective_and_what_prometheus_watches(engine, world):
-    assert "[objectives.good-answers]" in page(engine, "/alerts")
+    empty = page(engine, "/alerts")
+    assert "[objectives.good-answers]" in empty and "--config groundwatch.toml" in empty
     text = page(engine, "/alerts", Objective("quick", "latency", 4.0))
     assert "No objective is set for judged answers; 1 objective is watched by Prometheus alone." in text
     assert "4 s at 95%" in text and "RagMixShift" in text and "RagLatencyAboveObjective" not in text
