@@ -63,6 +63,19 @@ def test_children_that_come_within_the_grace_are_part_of_the_trace(world, make):
     assert from_json(world.rows(tables.sampled_traces)[0].payload).span_count == 6
 
 
+def test_a_root_after_the_decision_is_not_decided_on_its_own(world, make):
+    *children, root = make.request(1)
+    world.send(*children)
+    world.settle(40)
+    before, tally = world.ledger(), world.rows(tables.traffic_tally)
+    assert [row.stratum for row in before.values()] == ["incomplete"]
+    world.send(root)
+    world.settle(40)
+    assert (world.ledger(), world.rows(tables.traffic_tally)) == (before, tally)
+    assert world.value("groundwatch_late_spans_total") == 1
+    assert world.value("groundwatch_pending_traces") == 0
+
+
 def test_spans_after_the_decision_are_counted_and_change_nothing(world, make):
     first, *others = make.request(1)
     world.send(*others)
