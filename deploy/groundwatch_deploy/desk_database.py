@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from groundwatch_collector.storage import open_engine
 from groundwatch_deploy import migrations
@@ -16,7 +16,9 @@ from groundwatch_deploy.cli import Misused
 from groundwatch_deploy.config import ConfigError, load_secrets
 from groundwatch_deploy.data_trouble import explained
 from groundwatch_deploy.settings import Settings, load
-from groundwatch_review.audit import AuditLog
+from groundwatch_review import audit
+from groundwatch_review.accounts import User
+from groundwatch_review.audit import Action, AuditLog
 
 ACTOR = "command"
 """In the trail: whoever may start commands on the machine. Who that was, the machine's own log knows."""
@@ -29,6 +31,12 @@ class Desk:
     trail: AuditLog
     audit_key: bytes
     now: Callable[[], float]
+
+    def note(self, connection: Connection, action: Action, user: User, detail: str = "") -> None:
+        """Write what is done to *user* into the trail, within the transaction that does it."""
+        audit.append(
+            connection, self.audit_key, self.now(), actor=ACTOR, action=action, about=user.user_id, detail=detail
+        )
 
 
 @contextlib.contextmanager

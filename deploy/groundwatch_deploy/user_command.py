@@ -8,9 +8,11 @@ import getpass
 import sys
 from typing import Any
 
+from sqlalchemy import Connection
+
 from groundwatch_collector.storage import reader
 from groundwatch_deploy.cli import Misused, emit
-from groundwatch_deploy.desk_database import ACTOR, Desk, opened
+from groundwatch_deploy.desk_database import Desk, opened
 from groundwatch_review import accounts, passwords
 from groundwatch_review.accounts import Unacceptable, User
 from groundwatch_review.audit import Action
@@ -23,11 +25,16 @@ def add(arguments: argparse.Namespace) -> int:
         password = _password(arguments)
         try:
             user = accounts.add(
-                desk.engine, arguments.name, arguments.role, password, desk.now(), holdout=arguments.holdout
+                desk.engine,
+                arguments.name,
+                arguments.role,
+                password,
+                desk.now(),
+                holdout=arguments.holdout,
+                note=lambda connection, user: desk.note(connection, Action.USER_ADDED, user, ",".join(user.roles)),
             )
         except (Unacceptable, Unfit) as error:
             raise Misused(str(error)) from error
-        desk.trail.append(ACTOR, Action.USER_ADDED, user.user_id, ",".join(user.roles))
     _say(user, arguments, password)
     return 0
 
@@ -62,10 +69,14 @@ def remove(arguments: argparse.Namespace) -> int:
     """Remove a user; records keep the identifier."""
     with opened(arguments) as desk:
         try:
-            user = accounts.remove(desk.engine, arguments.name, even_the_last=arguments.last)
+            user = accounts.remove(
+                desk.engine,
+                arguments.name,
+                even_the_last=arguments.last,
+                note=lambda connection, user: desk.note(connection, Action.USER_REMOVED, user),
+            )
         except Unacceptable as error:
             raise Misused(f"{error}; or say --last") from error
-        desk.trail.append(ACTOR, Action.USER_REMOVED, user.user_id)
         with reader(desk.engine).connect() as connection:
             left = accounts.exist(connection)
     text = f"{user.name} is removed; records keep {user.user_id}"
@@ -78,13 +89,14 @@ def remove(arguments: argparse.Namespace) -> int:
 
 
 def _changed(desk: Desk, name: str, **changes: Any) -> User:
+    def note(connection: Connection, user: User) -> None:
+        roles = f"{','.join(user.roles)}{' holdout' if user.holdout else ''}"
+        desk.note(connection, Action.USER_CHANGED, user, "password" if "password" in changes else roles)
+
     try:
-        user = accounts.change(desk.engine, name, desk.now(), **changes)
+        return accounts.change(desk.engine, name, desk.now(), note=note, **changes)
     except (Unacceptable, Unfit) as error:
         raise Misused(str(error)) from error
-    what = "password" if "password" in changes else f"{','.join(user.roles)}{' holdout' if user.holdout else ''}"
-    desk.trail.append(ACTOR, Action.USER_CHANGED, user.user_id, what)
-    return user
 
 
 def _password(arguments: argparse.Namespace) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -60,6 +60,14 @@ def checked_roles(names: Iterable[str]) -> tuple[Role, ...]:
     return tuple(role for role in Role if role in wanted)
 
 
+Note = Callable[[Connection, User], object]
+"""Called with the changed user before the change is committed: where it raises, nothing is changed."""
+
+
+def _no_note(_connection: Connection, _user: User) -> None:
+    """Who asks through the console has written it down already."""
+
+
 def add(
     engine: Engine,
     name: str,
@@ -69,6 +77,7 @@ def add(
     *,
     holdout: bool = False,
     cost: passwords.Cost = passwords.COST,
+    note: Note = _no_note,
 ) -> User:
     """Make a user. Raises :class:`Unacceptable` for a name that is taken or not allowed, or a role that is not known,
     and :class:`passwords.Unfit`."""
@@ -91,6 +100,7 @@ def add(
         if Role.ADMIN not in chosen and not exist(connection):
             raise Unacceptable("the first user has to be an admin: nobody could make others")
         connection.execute(insert(console_users).values(row))
+        note(connection, _user(row))
     return _user(row)
 
 
@@ -103,6 +113,7 @@ def change(
     holdout: bool | None = None,
     password: str | None = None,
     cost: passwords.Cost = passwords.COST,
+    note: Note = _no_note,
 ) -> User:
     """Change what is not None, and end the user's sessions. Raises as :func:`add` does, and for the last admin."""
     values: dict[str, Any] = {"updated_at": now}
@@ -119,10 +130,12 @@ def change(
         connection.execute(update(console_users).where(console_users.c.user_id == user.user_id).values(values))
         _keep_an_admin(connection, user)
         connection.execute(delete(console_sessions).where(console_sessions.c.user_id == user.user_id))
-        return _known(connection, name)
+        changed = _known(connection, name)
+        note(connection, changed)
+    return changed
 
 
-def remove(engine: Engine, name: str, *, even_the_last: bool = False) -> User:
+def remove(engine: Engine, name: str, *, even_the_last: bool = False, note: Note = _no_note) -> User:
     """Remove a user and the user's sessions. Records keep the identifier, which then leads to no name.
 
     Raises :class:`Unacceptable` for the last administrator, while there are others who then could not be helped;
@@ -135,6 +148,7 @@ def remove(engine: Engine, name: str, *, even_the_last: bool = False) -> User:
             connection.execute(delete(table).where(table.c.user_id == user.user_id))
         if not even_the_last:
             _keep_an_admin(connection, user)
+        note(connection, user)
     return user
 
 

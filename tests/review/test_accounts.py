@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Connection, Engine, select
 
 from groundwatch_review import accounts, passwords
 from groundwatch_review.accounts import Role, Unacceptable
@@ -276,3 +276,26 @@ def test_what_is_counted_is_bounded_and_beyond_it_newcomers_share_their_tries(cl
     assert waits[-1] > 0  # fails closed
     clock.now += WINDOW_SECONDS
     assert limits.take("somebody", "10.1.1.1") == 0.0
+
+
+@pytest.mark.parametrize("act", ["add", "change", "remove"])
+def test_what_cannot_be_written_down_is_not_done(engine: Engine, act: str):
+    class NoTrailError(Exception):
+        pass
+
+    def fail(_connection: Connection, _user: accounts.User) -> None:
+        raise NoTrailError
+
+    add(engine, "anna")
+    add(engine, "vi", "viewer")
+    with engine.connect() as connection:
+        before = accounts.listed(connection)
+    acts = {
+        "add": lambda: add(engine, "ed", "viewer", note=fail),
+        "change": lambda: accounts.change(engine, "vi", NOW, roles=["exporter"], note=fail),
+        "remove": lambda: accounts.remove(engine, "vi", note=fail),
+    }
+    with pytest.raises(NoTrailError):
+        acts[act]()
+    with engine.connect() as connection:
+        assert accounts.listed(connection) == before
