@@ -60,6 +60,17 @@ class Wanted:
     layer: str = ""
     why: str = ""  # one of REASONS
 
+    @property
+    def tells_the_verdict(self) -> bool:
+        """Whether whoever asks for this part knows what the judge said of each of it: nobody reads that blind."""
+        return bool(self.layer) or self.why in (
+            "failed",
+            "failed_unsure",
+            "complained",
+            "complained_but_passed",
+            "unscored",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class QueueItem:

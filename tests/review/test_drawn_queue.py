@@ -12,7 +12,7 @@ from groundwatch_collector import storage
 from groundwatch_review import desk, review_queue
 from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.labels import Label
-from groundwatch_review.rereading import REPEAT, SECOND
+from groundwatch_review.rereading import REPEAT, SECOND, RereadingConfig
 from groundwatch_review.review_queue import ANYBODY, Reader, Wanted
 from groundwatch_scorer import judgement_store, second_look
 from groundwatch_scorer.judgement import (
@@ -153,3 +153,22 @@ def test_the_page_says_why_in_words(engine: Engine, add_trace: Any) -> None:
     with TestClient(app, base_url="http://127.0.0.1:4390") as client:
         page = client.get("/review", params={"app": APP, "item": trace_id}).text
     assert "it was chosen for people at random" in page
+
+
+def test_a_filter_that_tells_the_verdict_shows_nothing_that_is_to_be_read_blind(
+    engine: Engine, add_trace: Any
+) -> None:
+    drawn = draw(engine, add_trace(1, JUDGED, FAULT))
+    seen = add_trace(2, JUDGED, FAULT)
+    nothing = RereadingConfig(second_reader_share=0.0, repeat_share=0.0)
+    app = console_app(engine, ConsoleConfig(), now=lambda: NOW, candidate_key=b"k" * 32, labelling=nothing)
+    with TestClient(app, base_url="http://127.0.0.1:4390") as client:
+        for telling in ({"layer": "rerank"}, {"why": "failed"}):
+            page = client.get("/review", params={"app": APP, **telling}).text
+            assert seen in page
+            assert drawn not in page
+            assert "1 more is to be read blind" in page
+        every = client.get("/review", params={"app": APP, "version": ""}).text
+        assert drawn in every
+        assert "to be read blind" not in every
+        client.get("/review", params={"app": APP, "why": "drawn"}).raise_for_status()

@@ -110,7 +110,8 @@ class ReviewDesk:
             asked = request.query_params
             app = asked.get("app", "") if asked.get("app", "") in apps else apps[0]
             wanted = _wanted(asked)
-            queue = review_queue.read(connection, app, self._config.queue_limit, who, wanted)
+            found = review_queue.read(connection, app, self._config.queue_limit, who, wanted)
+            queue = [item for item in found if not (wanted.tells_the_verdict and self.is_blind(item))]
             place = _place(queue, asked.get("item", ""))
             record = queries.trace(connection, queue[place].trace_id) if queue else None
             context: dict[str, Any] = {
@@ -121,6 +122,7 @@ class ReviewDesk:
                 "reasons": review_queue.REASONS,
                 "wanted": wanted,
                 "queue": [_shown(item) if self.is_blind(item) else item for item in queue],
+                "kept_blind": len(found) - len(queue),
                 "place": place,
                 "keep": _kept(asked, app),
                 "needs_review": review_queue.size(connection, app, who),
