@@ -10,6 +10,15 @@ import pytest
 
 from groundwatch_deploy import demo_command
 
+
+@pytest.fixture(autouse=True)
+def _heard_interrupts():
+    """A shell starts background jobs deaf to Ctrl-C, and children inherit that: the demo would never end."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 DEMO = [sys.executable, "-m", "groundwatch_deploy", "demo", "--console-port", "0"]
 
 
