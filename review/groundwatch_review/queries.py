@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    Engine,
     Row,
     Select,
     and_,
@@ -29,6 +31,7 @@ from groundwatch_collector import ragtrace
 from groundwatch_collector.noticing import REASK_NAME
 from groundwatch_collector.ragtrace import RagTrace
 from groundwatch_collector.sampled import BLANK_PAYLOAD
+from groundwatch_collector.storage import reader
 from groundwatch_collector.tables import feedback, ledger, sampled_traces, traffic_tally
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion
 from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
@@ -36,6 +39,16 @@ from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
 from .tables import candidates, reviews
 
 COMPLETED = tuple(str(outcome) for outcome in ragtrace.COMPLETED)
+
+
+@contextmanager
+def snapshot(engine: Engine) -> Iterator[Connection]:
+    """One snapshot: every number of a page is of the same moment."""
+    reading = reader(engine)
+    if reading.dialect.name == "postgresql":  # its default takes a new snapshot with every statement
+        reading = reading.execution_options(isolation_level="REPEATABLE READ")
+    with reading.connect() as connection, connection.begin():
+        yield connection
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from starlette.types import ASGIApp
 
 from groundwatch_alerts.objectives import AlertsConfig, Objective
 from groundwatch_collector.ragtrace import Outcome
-from groundwatch_collector.storage import reader
 from groundwatch_scorer.judgement import FaultLayer
 
 from .. import candidates as store
@@ -159,15 +157,6 @@ class Console:
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ]
 
-    @contextmanager
-    def _read(self) -> Iterator[Connection]:
-        """One snapshot: every number of a page is of the same moment."""
-        engine = reader(self._engine)
-        if engine.dialect.name == "postgresql":  # its default takes a new snapshot with every statement
-            engine = engine.execution_options(isolation_level="REPEATABLE READ")
-        with engine.connect() as connection, connection.begin():
-            yield connection
-
     def page(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> Response:
         shared = {
             "now": self._now(),
@@ -183,7 +172,7 @@ class Console:
 
     def _waiting(self, request: Request, context: Mapping[str, Any]) -> int:
         """The figure in the navigation, of a page that does not count itself."""
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             apps = [seen.app for seen in queries.apps(connection)]
             asked = str(context.get("app") or request.query_params.get("app", ""))
             return self.desk.waiting(connection, asked if asked in apps else next(iter(apps), ""), request)
@@ -192,7 +181,7 @@ class Console:
 
     def overview(self, request: Request) -> Response:
         asked = _asked(request)
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             chosen = overview.choose(connection, asked, self._config)
             if chosen is None:
                 context = {"collector_url": self._config.collector_url, "refresh": self._config.refresh_seconds}
@@ -214,7 +203,7 @@ class Console:
         return overview.read(connection, asked, self._config, self._now(), self.desk.reader_of(request))
 
     def overview_json(self, request: Request) -> Response:
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             chosen = overview.choose(connection, _asked(request), self._config)
             shown = None if chosen is None else self._figures(connection, chosen[0], request)
         body: dict[str, Any] = {"app": None} if shown is None else asdict(shown)
@@ -224,7 +213,7 @@ class Console:
 
     def traces(self, request: Request) -> Response:
         asked = request.query_params
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             apps = [seen.app for seen in queries.apps(connection)]
             if not apps:
                 return self.page(request, "empty.html", {"collector_url": self._config.collector_url})
@@ -278,7 +267,7 @@ class Console:
 
     def _trace(self, request: Request, *, raw: bool) -> Response:
         trace_id = _trace_id(request)
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             record = queries.trace(connection, trace_id)
             if record is None:
                 raise HTTPException(404, "No trace with this identifier is in the ledger.")
@@ -314,7 +303,7 @@ class Console:
     # Candidates
 
     def candidates(self, request: Request) -> Response:
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             rows = queries.candidate_rows(connection, 500)
         shown = [row for row in rows if not _closed_to(principal_of(request), row)]
         context = {
@@ -327,7 +316,7 @@ class Console:
 
     def candidate(self, request: Request) -> Response:
         candidate_id = _candidate_id(request)
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             row = queries.candidate(connection, candidate_id)
         if row is None:
             raise HTTPException(404, "No candidate with this identifier is here.")
@@ -345,7 +334,7 @@ class Console:
         return response
 
     def _decide_candidate(self, candidate_id: str, form: Mapping[str, str], reviewer: str) -> None:
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             if queries.candidate(connection, candidate_id) is None:
                 raise HTTPException(404, "No candidate with this identifier is here.")
         decision = form.get("decision", "")
@@ -380,7 +369,7 @@ class Console:
         return self.forbidden(request, Forbidden(why))
 
     def health(self, request: Request) -> Response:
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             queries.apps(connection)
         return PlainTextResponse("ok\n")
 

@@ -45,7 +45,7 @@ class Promised:
 
     def versions(self, request: Request) -> Response:
         asked = request.query_params
-        with self._engine.connect() as connection, connection.begin():
+        with queries.snapshot(self._engine) as connection:
             apps = [seen.app for seen in queries.apps(connection)]
             if not apps:
                 return RedirectResponse("/", 303)
@@ -54,7 +54,7 @@ class Promised:
         return self._page(request, "versions.html", {"v": shown, "app": app, "apps": apps, "enough": MIN_JUDGED})
 
     def alerts(self, request: Request) -> Response:
-        with self._engine.connect() as connection, connection.begin():
+        with queries.snapshot(self._engine) as connection:
             apps = [seen.app for seen in queries.apps(connection)]
             if not apps:
                 return RedirectResponse("/", 303)

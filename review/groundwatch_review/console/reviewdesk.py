@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
@@ -19,7 +18,6 @@ from starlette.routing import Route
 from groundwatch_alerts import agreement_rows
 from groundwatch_alerts.agreement_metrics import WINDOW_SECONDS
 from groundwatch_alerts.judge_agreement import MIN_LABELS, agreement
-from groundwatch_collector.storage import reader
 from groundwatch_scorer.criteria import read_detail
 from groundwatch_scorer.judgement import ClaimVerdict, FaultLayer
 
@@ -74,11 +72,6 @@ class ReviewDesk:
             Route("/traces/{trace_id}/decision", self.decide, methods=["POST"]),
         ]
 
-    @contextmanager
-    def _read(self) -> Iterator[Connection]:
-        with reader(self._engine).connect() as connection, connection.begin():
-            yield connection
-
     def reader_of(self, request: Request) -> Reader:
         """For whom the queue is."""
         return Reader(self._reviewer(request), self._now() - self._rereading.repeat_after_seconds)
@@ -103,7 +96,7 @@ class ReviewDesk:
 
     def review(self, request: Request) -> Response:
         who = self.reader_of(request)
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             apps = [seen.app for seen in queries.apps(connection)]
             if not apps:
                 return self._page(request, "empty.html", {"collector_url": self._config.collector_url})
@@ -146,7 +139,7 @@ class ReviewDesk:
     def labels(self, request: Request) -> Response:
         """Whether labels can be relied on: people with each other, each with themselves, judges with people."""
         now = self._now()
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             measured = label_agreement.measure(readings.blind(connection))
         pairs = agreement_rows.read(self._engine, since=now - WINDOW_SECONDS)
         context = {
@@ -186,7 +179,7 @@ class ReviewDesk:
 
     def _what_was_shown(self, trace_id: str, form: Mapping[str, str]) -> tuple[Any, tuple[ClaimVerdict, ...]]:
         """The trace and the claims that the form's numbers mean, which may be of an older verdict than the newest."""
-        with self._read() as connection:
+        with queries.snapshot(self._engine) as connection:
             record = queries.trace(connection, trace_id)
         if record is None or not record.row.sampled:
             return None, ()  # refused by the desk, with its reason
