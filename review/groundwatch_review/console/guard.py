@@ -84,7 +84,7 @@ class Guard:
         if "\x00" in scope["path"]:
             await PlainTextResponse("An address here holds no NUL.\n", 400)(scope, receive, guarded)
             return
-        # PostgreSQL refuses to look for NUL. What stands there instead is found nowhere, and falls back as odd values.
+        # PostgreSQL refuses to look for NUL. What stands there instead is found nowhere and falls back.
         asked = scope["query_string"].replace(b"%00", _NO_CHARACTER)
         await self._app({**scope, "query_string": asked}, receive, guarded)
 
