@@ -10,58 +10,42 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from groundwatch.client import request
 from groundwatch.handle import Request
 from groundwatch.quiet import quiet
 from groundwatch.values import text_of
-from groundwatch.watching import Query, question_in, shown_in
+from groundwatch.watching import Query, Watched, shown_in
 
 Results = Mapping[str, Mapping[str, Any]]  # of each component
 
 
-class _Watched:
-    """A pipeline of which each run is a request. Everything else is the pipeline's own."""
-
-    def __init__(self, pipeline: Any, query: Query, options: dict[str, Any]) -> None:
-        self._pipeline = pipeline
-        self._query = query
-        self._options = options
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._pipeline, name)
+class _Watched(Watched):
+    """A pipeline of which each run is a request."""
 
     def run(self, data: Any, include_outputs_from: set[str] | None = None, **more: Any) -> Any:
-        with self._open(data) as opened:
-            found = self._pipeline.run(data, include_outputs_from=self._every(), **more)
+        opened, _ = self._open(data)
+        with opened:
+            found = self._watched.run(data, include_outputs_from=self._every(), **more)
             _record(opened, data, found, self._kinds())
         return self._wanted(found, include_outputs_from or set())
 
     async def run_async(self, data: Any, include_outputs_from: set[str] | None = None, **more: Any) -> Any:
-        async with self._open(data) as opened:
-            found = await self._pipeline.run_async(data, include_outputs_from=self._every(), **more)
+        opened, _ = self._open(data)
+        async with opened:
+            found = await self._watched.run_async(data, include_outputs_from=self._every(), **more)
             _record(opened, data, found, self._kinds())
         return self._wanted(found, include_outputs_from or set())
 
-    def _open(self, data: Any) -> Request:
-        try:
-            question = question_in(data, self._query)
-        except Exception:  # the host's own function; the run itself goes on
-            question = None
-        return request(question, **self._options)
-
     def _every(self) -> set[str]:
-        return set(self._pipeline.graph.nodes)
+        return set(self._watched.graph.nodes)
 
     def _kinds(self) -> dict[str, str]:
         """The class of each component, which is the best hint to what it does."""
-        nodes = self._pipeline.graph.nodes
+        nodes = self._watched.graph.nodes
         return {name: type(nodes[name]["instance"]).__name__ for name in nodes}
 
     def _wanted(self, found: Results, asked: set[str]) -> dict[str, Any]:
         """As the pipeline would have answered: what no other component took, and all of those that were asked for."""
-        taken = {
-            (name, edge["from_socket"].name) for name, _to, edge in self._pipeline.graph.edges(data=True) if edge
-        }
+        taken = {(name, edge["from_socket"].name) for name, _to, edge in self._watched.graph.edges(data=True) if edge}
         kept = {
             name: outputs
             if name in asked
@@ -109,4 +93,4 @@ def watch(pipeline: Any, *, query: Query = None, name: str | None = None, sessio
 
     *query*: a function of the run's data that gives the question; without it the usual keys are tried.
     """
-    return _Watched(pipeline, query, {"name": name, "session": session})
+    return _Watched(pipeline, query, name, session)

@@ -13,11 +13,10 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import merge_configs
 
-from groundwatch.client import request
 from groundwatch.handle import Request
 from groundwatch.quiet import quiet
 from groundwatch.values import text_of, tokens_of
-from groundwatch.watching import Query, answer_in, names_of, question_in, shown_in
+from groundwatch.watching import Query, Watched, answer_in, names_of, shown_in
 
 
 class _Steps(BaseCallbackHandler):  # type: ignore[misc]  # it is typed where LangChain is installed
@@ -92,54 +91,42 @@ class _Steps(BaseCallbackHandler):  # type: ignore[misc]  # it is typed where La
         record.model = self.model or record.model
 
 
-class _Watched:
-    """A runnable of which each call is a request. Everything else is the runnable's own."""
+class _Watched(Watched):
+    """A runnable of which each call is a request."""
 
-    def __init__(self, runnable: Any, query: Query, options: dict[str, Any]) -> None:
-        self._runnable = runnable
-        self._query = query
-        self._options = options
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._runnable, name)
-
-    def _open(self, given: Any) -> tuple[Request, _Steps]:
-        try:
-            question = question_in(given, self._query)
-        except Exception:  # the host's own function; the call itself goes on
-            question = None
-        opened = request(question, **self._options)
+    def _begin(self, given: Any) -> tuple[Request, _Steps]:
+        opened, question = self._open(given)
         return opened, _Steps(opened, question)
 
     def invoke(self, given: Any, config: Any = None, **more: Any) -> Any:
-        opened, steps = self._open(given)
+        opened, steps = self._begin(given)
         with opened:
-            output = self._runnable.invoke(given, merge_configs(config, {"callbacks": [steps]}), **more)
+            output = self._watched.invoke(given, merge_configs(config, {"callbacks": [steps]}), **more)
             steps.answered(output)
         return output
 
     async def ainvoke(self, given: Any, config: Any = None, **more: Any) -> Any:
-        opened, steps = self._open(given)
+        opened, steps = self._begin(given)
         async with opened:
-            output = await self._runnable.ainvoke(given, merge_configs(config, {"callbacks": [steps]}), **more)
+            output = await self._watched.ainvoke(given, merge_configs(config, {"callbacks": [steps]}), **more)
             steps.answered(output)
         return output
 
     def stream(self, given: Any, config: Any = None, **more: Any) -> Iterator[Any]:
-        opened, steps = self._open(given)
+        opened, steps = self._begin(given)
 
         def chunks() -> Iterator[Any]:
-            yield from self._runnable.stream(given, merge_configs(config, {"callbacks": [steps]}), **more)
+            yield from self._watched.stream(given, merge_configs(config, {"callbacks": [steps]}), **more)
             steps.streamed()
 
         with opened:
             return opened.stream(chunks(), text=_chunk_text)
 
     def astream(self, given: Any, config: Any = None, **more: Any) -> AsyncIterator[Any]:
-        opened, steps = self._open(given)
+        opened, steps = self._begin(given)
 
         async def chunks() -> AsyncIterator[Any]:
-            async for chunk in self._runnable.astream(given, merge_configs(config, {"callbacks": [steps]}), **more):
+            async for chunk in self._watched.astream(given, merge_configs(config, {"callbacks": [steps]}), **more):
                 yield chunk
             steps.streamed()
 
@@ -156,4 +143,4 @@ def watch(runnable: Any, *, query: Query = None, name: str | None = None, sessio
 
     *query*: the key of the question in the input, or a function of the input; without it the usual keys are tried.
     """
-    return _Watched(runnable, query, {"name": name, "session": session})
+    return _Watched(runnable, query, name, session)

@@ -16,11 +16,10 @@ from llama_index.core.instrumentation.events.llm import LLMChatEndEvent, LLMComp
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent
 from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent
 
-from groundwatch.client import request
 from groundwatch.handle import Request
 from groundwatch.quiet import quiet
 from groundwatch.values import tokens_of
-from groundwatch.watching import Query, names_of, question_in
+from groundwatch.watching import Query, Watched, names_of
 
 
 class _Steps:
@@ -80,38 +79,30 @@ class _Events(BaseEventHandler):  # type: ignore[misc]  # it is typed where Llam
             steps.called(event.response)
 
 
-class _Watched:
-    """A query or chat engine of which each question is a request. Everything else is the engine's own."""
-
-    def __init__(self, engine: Any, query: Query, options: dict[str, Any]) -> None:
-        self._engine = engine
-        self._query = query
-        self._options = options
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+class _Watched(Watched):
+    """A query or chat engine of which each question is a request."""
 
     def query(self, given: Any, *more: Any, **named: Any) -> Any:
-        return self._ask(self._engine.query, given, more, named)
+        return self._ask(self._watched.query, given, more, named)
 
     def chat(self, given: Any, *more: Any, **named: Any) -> Any:
-        return self._ask(self._engine.chat, given, more, named)
+        return self._ask(self._watched.chat, given, more, named)
 
     async def aquery(self, given: Any, *more: Any, **named: Any) -> Any:
-        return await self._ask_async(self._engine.aquery, given, more, named)
+        return await self._ask_async(self._watched.aquery, given, more, named)
 
     async def achat(self, given: Any, *more: Any, **named: Any) -> Any:
-        return await self._ask_async(self._engine.achat, given, more, named)
+        return await self._ask_async(self._watched.achat, given, more, named)
 
-    def _open(self, given: Any) -> _Steps:
-        try:
-            question = question_in(getattr(given, "query_str", given), self._query)
-        except Exception:  # the host's own function; the call itself goes on
-            question = None
-        return _Steps(request(question, **self._options))
+    def _begin(self, given: Any) -> _Steps:
+        opened, _ = self._open(given)
+        return _Steps(opened)
+
+    def _question(self, given: Any) -> str | None:
+        return super()._question(getattr(given, "query_str", given))
 
     def _ask(self, call: Any, given: Any, more: Any, named: Any) -> Any:
-        steps = self._open(given)
+        steps = self._begin(given)
         with steps.request:
             token = _steps.set(steps)
             try:
@@ -121,7 +112,7 @@ class _Watched:
             return _finished(steps, response, is_async=False)
 
     async def _ask_async(self, call: Any, given: Any, more: Any, named: Any) -> Any:
-        steps = self._open(given)
+        steps = self._begin(given)
         async with steps.request:
             token = _steps.set(steps)
             try:
@@ -164,4 +155,4 @@ def watch(engine: Any, *, query: Query = None, name: str | None = None, session:
     if not _listening:
         _listening = True
         get_dispatcher().add_event_handler(_Events())
-    return _Watched(engine, query, {"name": name, "session": session})
+    return _Watched(engine, query, name, session)

@@ -1,4 +1,4 @@
-"""What the one-liners for frameworks share: the question in an input, the text of an answer, what a prompt shows."""
+"""What the one-liners for frameworks share: a request around a call, and how to read inputs, answers and prompts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from groundwatch import documents as docs
+from groundwatch.client import request
+from groundwatch.handle import Request
 from groundwatch.values import text_of
 
 _QUESTIONS = ("question", "query", "input", "q", "query_str", "prompt", "text", "user_input", "messages")
@@ -13,6 +15,30 @@ _ANSWERS = ("answer", "result", "output", "response", "text", "content", "replie
 _MAX_DEPTH = 4
 
 Query = str | Callable[[Any], Any] | None  # a key of the input, or a function of it
+
+
+class Watched:
+    """Something of a framework whose calls are requests. Everything else is the watched object's own."""
+
+    def __init__(self, watched: Any, query: Query, name: str | None, session: str | None) -> None:
+        self._watched = watched
+        self._query = query
+        self._name = name
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._watched, name)
+
+    def _open(self, given: Any) -> tuple[Request, str | None]:
+        """A request for the input of one call, and the question in it."""
+        try:
+            question = self._question(given)
+        except Exception:  # the host's own function; the call itself goes on
+            question = None
+        return request(question, name=self._name, session=self._session), question
+
+    def _question(self, given: Any) -> str | None:
+        return question_in(given, self._query)
 
 
 def question_in(given: Any, query: Query = None) -> str | None:
@@ -46,7 +72,7 @@ def shown_in(prompt: str, documents: Iterable[Any]) -> list[Any]:
     """Of *documents* those whose text stands in *prompt*, in the order of the prompt."""
     placed: dict[int, Any] = {}
     for document in documents:
-        text = docs.read(docs._copy(document)).text
+        text = _fields(document).text
         if isinstance(text, str) and text and (place := prompt.find(text)) >= 0:
             placed.setdefault(place, document)
     return [placed[place] for place in sorted(placed)]
@@ -54,5 +80,9 @@ def shown_in(prompt: str, documents: Iterable[Any]) -> list[Any]:
 
 def names_of(documents: Iterable[Any]) -> list[tuple[Any, Any]]:
     """Ids, or texts where there are none, with scores: whether two lists are the same."""
-    fields = [docs.read(docs._copy(document)) for document in documents]
+    fields = map(_fields, documents)
     return [(found.id if found.id is not None else found.text, found.score) for found in fields]
+
+
+def _fields(document: Any) -> docs.Fields:
+    return docs.read(docs._copy(document))
