@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import browsing
 import orjson
 import pytest
-import uvicorn
 from sqlalchemy import Engine, select
 
 from groundwatch_alerts.objectives import Objective
@@ -39,15 +37,6 @@ from groundwatch_scorer.tables import judgements
 pytestmark = [pytest.mark.service("chromium"), pytest.mark.timeout(120)]
 
 NOW = 1_790_000_000.0
-ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 @pytest.fixture
@@ -87,14 +76,8 @@ OBJECTIVES = (
 
 @pytest.fixture(scope="module")  # while it is open, its thread has a running loop, which asyncio.run refuses
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=shutil.which("chromium") or shutil.which("google-chrome"), args=list(ARGUMENTS)
-        )
-        yield chromium
-        chromium.close()
+    with browsing.chromium() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -109,14 +92,8 @@ def served(engine: Engine) -> Iterator[str]:
         objectives=OBJECTIVES,
         labelling=RereadingConfig(second_reader_share=0.0, repeat_share=0.0),
     )
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none", lifespan="off"))
-    socket = server.config.bind_socket()
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
-    thread.start()
-    yield f"http://127.0.0.1:{socket.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-    socket.close()
+    with browsing.serving(app) as address:
+        yield address
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import browsing
 import pytest
-import uvicorn
 from sqlalchemy import Engine
 
 from groundwatch_review import accounts
@@ -25,7 +23,6 @@ NOW = 1_790_000_000.0
 KEY = b"a" * 32
 CHEAP = Cost(n=2**4, r=8, p=1)
 PASSWORD = "correct horse battery"
-ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 PATIENCE_MS = 40_000  # of a busy machine
 
 
@@ -36,13 +33,8 @@ def database_url(tmp_path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        path = shutil.which("chromium") or shutil.which("google-chrome")
-        chromium = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        yield chromium
-        chromium.close()
+    with browsing.chromium() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -51,14 +43,8 @@ def served(engine: Engine) -> Iterator[str]:
     for name, role in (("anna", "admin"), ("vi", "viewer")):
         accounts.add(engine, name, [role], PASSWORD, NOW, cost=CHEAP)
     app = console_app(engine, ConsoleConfig(), now=lambda: NOW, audit_key=KEY, password_cost=CHEAP)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none", lifespan="off"))
-    socket = server.config.bind_socket()
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
-    thread.start()
-    yield f"http://127.0.0.1:{socket.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-    socket.close()
+    with browsing.serving(app) as address:
+        yield address
 
 
 @pytest.fixture
