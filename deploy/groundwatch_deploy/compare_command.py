@@ -14,16 +14,14 @@ from groundwatch_alerts.version_metrics import CriterionCompared, Pair, compared
 from groundwatch_collector.storage import open_engine, reader
 from groundwatch_deploy.cli import Misused, emit
 from groundwatch_deploy.config import ConfigError
-from groundwatch_deploy.settings import load
+from groundwatch_deploy.settings import load_with_database
 from groundwatch_scorer.judgement import Criterion
 
 
 def command(arguments: argparse.Namespace) -> int:
     """Print the comparison; exit 0 whatever it says, as it may be asked for at any time."""
     try:
-        settings = load(arguments.config, data_directory=arguments.data_dir)
-        if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
-            raise ConfigError(f"{settings.server.data_directory}: no database here; give --data-dir")
+        settings = load_with_database(arguments.config, data_directory=arguments.data_dir)
         engine = open_engine(settings.server.url)
         try:
             app = arguments.app or _only_app(tallies.apps(engine))

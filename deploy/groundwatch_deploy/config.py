@@ -150,7 +150,16 @@ class ServerConfig:
 
     @property
     def url(self) -> str:
-        return self.database_url or f"sqlite:///{self.data_directory / 'groundwatch.db'}"
+        return self.database_url or f"sqlite:///{self._database_file}"
+
+    @property
+    def has_database(self) -> bool:
+        """Looked at before it is opened: opening a SQLite database that is not there would make an empty one."""
+        return bool(self.database_url) or self._database_file.exists()
+
+    @property
+    def _database_file(self) -> Path:
+        return self.data_directory / "groundwatch.db"
 
 
 @dataclass(frozen=True, slots=True)

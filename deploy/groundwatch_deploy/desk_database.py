@@ -45,7 +45,7 @@ def opened(arguments: argparse.Namespace, now: Callable[[], float] = time.time) 
     try:
         settings = load(arguments.config, data_directory=arguments.data_dir)
         server = settings.server
-        if not server.database_url and not (server.data_directory / "groundwatch.db").exists():
+        if not server.has_database:
             raise ConfigError(f"{server.data_directory}: no database here; give --data-dir, or start it once")
         key = load_secrets(server.data_directory).audit_key
     except ConfigError as error:

@@ -15,7 +15,7 @@ from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import Misused, emit
 from groundwatch_deploy.config import ConfigError, load_secrets
 from groundwatch_deploy.desk_database import ACTOR
-from groundwatch_deploy.settings import Settings, load
+from groundwatch_deploy.settings import Settings, load_with_database
 from groundwatch_review import erasure
 from groundwatch_review.audit import Action, AuditLog
 
@@ -30,9 +30,7 @@ def command(arguments: argparse.Namespace) -> int:
     if wrong:
         raise Misused(f"erase: {wrong[0][:40]!r} is no trace id; accepted: 32 hexadecimal digits, small letters")
     try:
-        settings = load(arguments.config, data_directory=arguments.data_dir)
-        if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
-            raise ConfigError(f"{settings.server.data_directory}: no database here; give --data-dir")
+        settings = load_with_database(arguments.config, data_directory=arguments.data_dir)
     except ConfigError as error:
         raise Misused(str(error)) from error
     done = _erase(settings, arguments)

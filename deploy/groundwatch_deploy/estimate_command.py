@@ -15,7 +15,7 @@ from groundwatch_alerts.estimator import Estimate, estimate
 from groundwatch_collector.storage import open_engine
 from groundwatch_deploy.cli import Misused, emit
 from groundwatch_deploy.config import ConfigError
-from groundwatch_deploy.settings import load
+from groundwatch_deploy.settings import load_with_database
 from groundwatch_scorer.judgement import Criterion
 
 
@@ -31,9 +31,7 @@ def command(arguments: argparse.Namespace) -> int:
     if not arguments.days > 0:
         raise Misused(f"--days: {arguments.days}; accepted: more than 0")
     try:
-        settings = load(arguments.config, data_directory=arguments.data_dir)
-        if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
-            raise ConfigError(f"{settings.server.data_directory}: no database here; give --data-dir")
+        settings = load_with_database(arguments.config, data_directory=arguments.data_dir)
     except ConfigError as error:
         raise Misused(str(error)) from error
     engine = open_engine(settings.server.url)

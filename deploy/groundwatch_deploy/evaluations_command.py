@@ -45,7 +45,7 @@ def command(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         raise Misused(str(error)) from error
     folder = settings.server.data_directory
-    if not settings.server.database_url and not (folder / "groundwatch.db").exists():
+    if not settings.server.has_database:
         raise Misused(f"{folder}: no database here; give the monitor's data directory with --data-dir")
     post = poster(logs_url(arguments.endpoint), os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", ""))
     if arguments.with_explanations:  # they quote what users wrote

@@ -12,7 +12,7 @@ from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import Misused, emit
 from groundwatch_deploy.config import ConfigError, load_secrets
 from groundwatch_deploy.desk_database import ACTOR
-from groundwatch_deploy.settings import load
+from groundwatch_deploy.settings import load_with_database
 from groundwatch_review.audit import Action, AuditLog
 from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.desk import Refused
@@ -22,9 +22,7 @@ from groundwatch_review.export import ExportReport, export
 def command(arguments: argparse.Namespace) -> int:
     """Write the file and its manifest; what is held back is counted by reason."""
     try:
-        settings = load(arguments.config, data_directory=arguments.data_dir)
-        if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
-            raise ConfigError(f"{settings.server.data_directory}: no database here; give --data-dir")
+        settings = load_with_database(arguments.config, data_directory=arguments.data_dir)
         key = load_secrets(settings.server.data_directory).audit_key
         report = _export(settings.server.url, arguments, settings.candidates, key)
     except (ConfigError, Refused) as error:

@@ -16,7 +16,7 @@ from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import DONE, FAILED, Failed, Misused, emit
 from groundwatch_deploy.config import ConfigError, load_secrets
 from groundwatch_deploy.desk_database import ACTOR
-from groundwatch_deploy.settings import Settings, load
+from groundwatch_deploy.settings import Settings, load_with_database
 from groundwatch_review import outbox
 from groundwatch_review.audit import Action, AuditLog
 from groundwatch_review.langfuse import KeysRefused, Langfuse, Sent, send
@@ -27,9 +27,7 @@ _KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
 def command(arguments: argparse.Namespace) -> int:
     """Exit 0: the tool has everything that may leave, 1: something waits or was refused; the next run goes on."""
     try:
-        settings = load(arguments.config, data_directory=arguments.data_dir)
-        if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
-            raise ConfigError(f"{settings.server.data_directory}: no database here; give --data-dir")
+        settings = load_with_database(arguments.config, data_directory=arguments.data_dir)
     except ConfigError as error:
         raise Misused(str(error)) from error
     tool = _langfuse(arguments.url, arguments.timeout)

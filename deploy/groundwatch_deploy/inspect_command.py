@@ -110,7 +110,7 @@ def _logged(trace_id: str, settings: Settings) -> Iterator[Span]:
 
 
 def _stored(trace_id: str, settings: Settings) -> RagTrace | None:
-    if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
+    if not settings.server.has_database:
         return None
     engine = open_engine(settings.server.url)
     try:

@@ -26,8 +26,7 @@ def command(arguments: argparse.Namespace) -> int:
     is_local = not settings.kafka.bootstrap_servers
     if is_local and not (folder / "spanlog").is_dir():
         raise Misused(f"{folder}: no span log here; give the monitor's data directory with --data-dir")
-    # Looked for first: opening a SQLite database that is not there would make an empty one.
-    if not settings.server.database_url and not (folder / "groundwatch.db").exists():
+    if not settings.server.has_database:
         raise Misused(f"{folder}: no database here; `groundwatch serve` builds it again from the span log")
     try:
         with explained(settings.server):

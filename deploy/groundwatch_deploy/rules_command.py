@@ -77,7 +77,7 @@ def _judges(settings: Settings) -> list[str]:
         from groundwatch_scorer.llm_judge import identifier_of  # noqa: PLC0415
 
         known.append(identifier_of(settings.judge.llm_model, rubric_of(settings.judge).version))
-    if settings.server.database_url or (settings.server.data_directory / "groundwatch.db").exists():
+    if settings.server.has_database:
         engine = open_engine(settings.server.url)
         try:
             known += [name for name in tallies.judges(engine) if name not in known]
@@ -123,7 +123,7 @@ def baseline(arguments: argparse.Namespace) -> int:
 def _database(settings: Settings, arguments: argparse.Namespace) -> Iterator[Engine]:
     if not arguments.days > 0:
         raise Misused(f"--days: {arguments.days}; accepted: more than 0")
-    if not settings.server.database_url and not (settings.server.data_directory / "groundwatch.db").exists():
+    if not settings.server.has_database:
         raise Misused(f"{settings.server.data_directory}: no database here; give the data directory with --data-dir")
     engine = open_engine(settings.server.url)
     try:

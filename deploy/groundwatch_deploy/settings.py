@@ -70,6 +70,14 @@ def load(path: Path | None, **server_overrides: Any) -> Settings:
     return Settings(**built, objectives=_objectives(tables.get(NAMED, {})))
 
 
+def load_with_database(path: Path | None, **server_overrides: Any) -> Settings:
+    """As :func:`load`, for what can only work on data that is there already. Raises :class:`ConfigError`."""
+    settings = load(path, **server_overrides)
+    if not settings.server.has_database:
+        raise ConfigError(f"{settings.server.data_directory}: no database here; give --data-dir")
+    return settings
+
+
 def _objectives(tables: Mapping[str, Any]) -> tuple[Objective, ...]:
     found = []
     for name, table in tables.items():
