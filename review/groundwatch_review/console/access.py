@@ -131,17 +131,25 @@ class Audit(Protocol):
     def append(self, actor: str, action: Action, about: str = "", detail: str = "") -> int: ...
 
 
-def rule_of(routes: Iterable[BaseRoute], scope: Scope) -> tuple[Rule | None, str]:
-    """The rule of the route that will answer, and its path; ("", no rule) where no route will.
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The route that will answer. One that is not in the table has a path and no rule: it is denied."""
 
-    A route that is not in the table has a path and no rule: it is denied.
-    """
+    path: str = ""  # of the route; "" where no route will answer
+    rule: Rule | None = None
+    about: str = ""  # the object that the entry in the audit trail names
+
+
+def _asked(routes: Iterable[BaseRoute], scope: Scope) -> _Asked:
     for route in routes:
-        if route.matches(scope)[0] is Match.FULL:
+        match, child = route.matches(scope)
+        if match is Match.FULL:
             path = route.path if isinstance(route, Route | Mount) else "?"
             method = "GET" if scope["method"] == "HEAD" else scope["method"]
-            return RULES.get((method, path)), path
-    return None, ""
+            rule = RULES.get((method, path))
+            about = child["path_params"].get(rule.about, "") if rule is not None and rule.about else ""
+            return _Asked(path, rule, str(about))
+    return _Asked()
 
 
 class Access:
@@ -171,25 +179,24 @@ class Access:
         request = Request(scope, receive)
         principal = await run_in_threadpool(self._who, request)
         request.state.principal = principal
-        rule, path = rule_of(self._routes, scope)
-        refusal = await self._refusal(request, principal, rule, path)
+        asked = _asked(self._routes, scope)
+        refusal = await self._refusal(request, principal, asked)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        if rule is not None and rule.audit is not None:
-            about = _about(self._routes, scope, rule)
-            number = await run_in_threadpool(self._audit.append, principal.actor, rule.audit, about)
-            send = self._noting_refusal(send, principal, about, number)
+        if asked.rule is not None and asked.rule.audit is not None:
+            number = await run_in_threadpool(self._audit.append, principal.actor, asked.rule.audit, asked.about)
+            send = self._noting_refusal(send, principal, asked.about, number)
         await self._app(scope, receive, send)
 
-    async def _refusal(self, request: Request, principal: Principal, rule: Rule | None, path: str) -> Response | None:
+    async def _refusal(self, request: Request, principal: Principal, asked: _Asked) -> Response | None:
         """The answer of the refusal, or None for who may pass."""
-        needs = (
-            Permission.ACCOUNT if not path else None if rule is None else rule.needs
-        )  # a wrong address is no secret
-        if needs is None:
-            logger.error("the route %s %s has no line in the table of permissions; denied", request.method, path)
+        if asked.path and asked.rule is None:
+            logger.error(
+                "the route %s %s has no line in the table of permissions; denied", request.method, asked.path
+            )
             return self._not_allowed(request, "nobody is allowed to use this page")
+        needs = asked.rule.needs if asked.rule is not None else Permission.ACCOUNT  # a wrong address is no secret
         if not principal.may(needs):
             if principal is NOBODY:
                 return await run_in_threadpool(self._login_needed, request)
@@ -211,13 +218,3 @@ class Access:
             await send(message)
 
         return noting
-
-
-def _about(routes: Iterable[BaseRoute], scope: Scope, rule: Rule) -> str:
-    if not rule.about:
-        return ""
-    for route in routes:
-        match, child = route.matches(scope)
-        if match is Match.FULL:
-            return str(child["path_params"].get(rule.about, ""))
-    return ""
