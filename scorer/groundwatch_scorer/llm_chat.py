@@ -101,13 +101,13 @@ class Chat:
         self._failures = 0
         self._paused_until = 0.0
 
-    def ask(self, system: str, messages: Sequence[Message], max_tokens: int) -> Reply:
-        """Return the model's reply, or raise :class:`Unanswered`."""
+    def ask(self, system: str, messages: Sequence[Message], input_tokens: int, max_tokens: int) -> Reply:
+        """Return the model's reply, or raise :class:`Unanswered`. *input_tokens*: an estimate of what is sent."""
         for attempt in range(self._retries + 1):
             if self._clock() < self._paused_until:
                 raise Unanswered("endpoint_paused")
             try:
-                reply = self._ask(system, messages, max_tokens)
+                reply = self._ask(system, messages, input_tokens, max_tokens)
             except Unanswered as trouble:
                 wait = _retry_after(trouble) or 0.5 * 2**attempt * (1 + self._jitter())
                 last = attempt == self._retries or wait > _LONGEST_RETRY_AFTER_SECONDS
@@ -121,12 +121,10 @@ class Chat:
                 return replace(reply, retried=attempt > 0)
         raise AssertionError  # the last attempt returns or raises
 
-    def _ask(self, system: str, messages: Sequence[Message], max_tokens: int) -> Reply:
+    def _ask(self, system: str, messages: Sequence[Message], input_tokens: int, max_tokens: int) -> Reply:
         dialect = self._dialect
         for _ in range(_MOST_STEPS):
-            # Three bytes a token is fewer than any tokenizer needs on average: the estimate errs to the dear side.
-            size = len(system.encode()) + sum(len(m["content"].encode()) for m in messages)
-            place = self._minute.wait(size // 3 + max_tokens)
+            place = self._minute.wait(input_tokens + max_tokens)
             if place is None:
                 raise Unanswered("over_rate")
             try:

@@ -25,7 +25,7 @@ from groundwatch_scorer.judgement import (
     Refusal,
     Verdict,
 )
-from groundwatch_scorer.llm_budget import DailyBudget, MinuteBudget, Price
+from groundwatch_scorer.llm_budget import DailyBudget, MinuteBudget, Price, estimated_tokens
 from groundwatch_scorer.llm_cache import ReplyCache
 from groundwatch_scorer.llm_chat import Chat, Message, Reply, Unanswered
 from groundwatch_scorer.llm_quotes import find_most, find_quote
@@ -270,8 +270,7 @@ class LlmJudge:
         return found
 
     def _say(self, messages: Sequence[Message], max_tokens: int, call: _Call) -> Reply:
-        # Three bytes a token is fewer than any tokenizer needs on average, so the estimate errs to the dear side.
-        size = (len(self._rubric.text.encode()) + sum(len(m["content"].encode()) for m in messages)) // 3
+        size = estimated_tokens([self._rubric.text, *(message["content"] for message in messages)])
         why = self._budget.hold(self._now(), size, max_tokens)
         if why:
             raise Unanswered(why)
@@ -282,14 +281,14 @@ class LlmJudge:
 
     def _paid(self, messages: Sequence[Message], size: int, max_tokens: int, call: _Call) -> Reply:
         try:
-            reply = self._chat.ask(self._rubric.text, messages, max_tokens)
+            reply = self._chat.ask(self._rubric.text, messages, size, max_tokens)
         except Unanswered as trouble:
             if trouble.reason == "timeout":  # the provider may well have worked, and will charge for it
                 call.add(size, 0, self._budget.spend(self._now(), size, 0))
             raise
         if reply.retried:
             call.flags.add("retried")
-        used = (reply.input_tokens or size, reply.output_tokens or len(reply.text.encode()) // 3)
+        used = (reply.input_tokens or size, reply.output_tokens or estimated_tokens([reply.text]))
         call.add(reply.input_tokens, reply.output_tokens, self._budget.spend(self._now(), *used))
         return reply
 
