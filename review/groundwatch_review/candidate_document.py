@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from groundwatch_collector.ragtrace import Document, RagTrace
-from groundwatch_review import families, labels, readings
+from groundwatch_review import desk, families, labels, readings
 from groundwatch_review.labels import Expectation, Label
 from groundwatch_review.redaction import RedactionLimits, RedactionResult, redact_candidate
 from groundwatch_review.redaction.rules import Detector
@@ -30,7 +29,6 @@ CONSENTS: Final = ("EXPLICIT", "CONTRACT", "LEGITIMATE_INTEREST", "NOT_PERSONAL"
 _MAX_TEXT: Final = 20_000  # characters, from the schema
 _MAX_PASSAGES: Final = 50  # from the schema
 _MAX_FORBIDDEN: Final = 40
-REVIEWER: Final = re.compile(r"rv_[0-9a-f]{8,32}")
 
 LAYERS: Final[Mapping[str, str]] = {
     FaultLayer.RETRIEVAL: "RETRIEVAL",
@@ -154,7 +152,7 @@ def _review(judgements: Sequence[Mapping[str, Any]], review: Mapping[str, Any]) 
 def readers(judgements: Sequence[Mapping[str, Any]], review: Mapping[str, Any]) -> dict[str, Any]:
     """Who read the trace, and which share of them agrees with the *review*; no share where only one person did."""
     said = list(readings.from_rows(judgements))
-    known = [reading.reviewer for reading in said if REVIEWER.fullmatch(reading.reviewer)]
+    known = [reading.reviewer for reading in said if desk.is_reviewer(reading.reviewer)]
     share = readings.share_agreeing(said, review["decision"])
     found = {"reviewers": list(dict.fromkeys([*known, review["reviewer"]]))}
     return found if share is None else {**found, "agreement": share}

@@ -5,7 +5,6 @@ The row around a document keeps the trace id, and stays here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +29,7 @@ from groundwatch_review.candidate_document import (
     readers,
     stamp,
 )
-from groundwatch_review.desk import Refused
+from groundwatch_review.desk import Refused, is_reviewer
 from groundwatch_review.schema import problems
 from groundwatch_review.tables import candidates, reviews
 from groundwatch_scorer.tables import judgements as judgements_table
@@ -179,7 +178,7 @@ def reject(engine: Engine, candidate_id: str, reviewer: str, now: float) -> None
 
 
 def _decide(document: dict[str, Any], status: str, reviewer: str, now: float) -> None:
-    if not re.fullmatch(r"rv_[0-9a-f]{8,32}", reviewer):
+    if not is_reviewer(reviewer):
         raise Refused("the reviewer is not rv_ and 8 to 32 hexadecimal digits")
     review = document["review"]
     review.update(status=status, redaction_confirmed=status == "REVIEWED", reviewed_at=stamp(now))
