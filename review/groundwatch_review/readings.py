@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from sqlalchemy import Connection, select
 
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion
 from groundwatch_scorer.tables import judgements
+
+from .queries import read_detail
 
 _BY = "reviewer:"
 
@@ -51,7 +52,7 @@ def from_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Reading]:
     for row in rows:
         if row["annotator_kind"] != AnnotatorKind.HUMAN:
             continue
-        detail = _object(row["detail"])
+        detail = read_detail(row["detail"])
         how, fault = _part(detail, "labelling"), _part(detail, "fault")
         yield Reading(
             trace_id=row["trace_id"],
@@ -72,14 +73,6 @@ def share_agreeing(said: Sequence[Reading], decision: str) -> float | None:
     last = {reading.reviewer: reading.label for reading in said if reading.criterion == Criterion.ANY_FAILURE}
     wanted = "fail" if decision == "confirmed" else "pass"
     return sum(label == wanted for label in last.values()) / len(last) if len(last) > 1 else None
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _part(detail: Mapping[str, Any], name: str) -> Mapping[str, Any]:
