@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from sqlalchemy import Engine
 from starlette.concurrency import run_in_threadpool
@@ -21,17 +20,12 @@ from ..accounts import Role, User
 from ..audit import Action, AuditLog, Entry
 from .access import principal_of
 from .guard import read_form
+from .rendering import Page
 
 ENTRIES_OF_ONE_PAGE = 100
 _ENTRY_NUMBER = re.compile(r"[0-9]{1,9}")  # what fits the column
 CHECKED_AT_MOST = 20_000
 """Entries of a trail that a page view checks; a longer one is checked by `groundwatch audit verify`."""
-
-
-class Page(Protocol):
-    """Renders a template with what every page shares."""
-
-    def __call__(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> Response: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, Counter
@@ -24,7 +23,7 @@ from ..audit import Action, AuditLog
 from .access import EVERYBODY, NOBODY, Principal, principal_for, principal_of
 from .guard import CSRF_COOKIE, SESSION_COOKIE, cookie, new_csrf_token, read_form
 from .login_limits import LoginLimits
-from .rendering import href, remove_cookie, set_cookie
+from .rendering import Page, href, remove_cookie, set_cookie
 from .sessions import Sessions
 
 HASHES_AT_ONCE = 2
@@ -49,12 +48,6 @@ class LoginMetrics:
 
     def count(self, result: str) -> None:
         self._logins.labels(result).inc()
-
-
-class Page(Protocol):
-    """Renders a template with what every page shares."""
-
-    def __call__(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> Response: ...
 
 
 @dataclass(frozen=True, slots=True)

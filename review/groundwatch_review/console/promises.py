@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import Engine
 from starlette.requests import Request
@@ -17,12 +16,7 @@ from groundwatch_scorer.judgement import Criterion
 
 from .. import queries
 from . import alertspage, versionspage
-
-
-class Page(Protocol):
-    """Renders a template with what every page shares."""
-
-    def __call__(self, request: Request, name: str, context: Mapping[str, Any]) -> Response: ...
+from .rendering import Page
 
 
 class Promised:

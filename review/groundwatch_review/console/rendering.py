@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 from . import charts, formats, marking
 from .guard import CSRF_COOKIE, CSRF_FIELD, cookie_name, csrf_token
@@ -19,6 +19,12 @@ HERE = Path(__file__).parent
 YEAR_SECONDS = 365 * 86_400
 CARRIED = ("app", "version", "window", "verdict", "layer", "outcome", "stratum", "feedback", "sort", "q", "why")
 """Filters that go along from page to page; a page leaves what it does not know."""
+
+
+class Page(Protocol):
+    """Renders a template with what every page shares."""
+
+    def __call__(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> Response: ...
 
 
 def environment() -> Environment:

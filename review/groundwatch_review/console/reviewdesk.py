@@ -29,9 +29,8 @@ from ..rereading import Rereading
 from ..review_queue import QueueItem, Reader, Wanted
 from .config import ConsoleConfig
 from .guard import read_form
-from .promises import Page
 from .rawviews import RawViews
-from .rendering import YEAR_SECONDS, carried, href, set_cookie
+from .rendering import YEAR_SECONDS, Page, carried, href, set_cookie
 from .tracepage import trace_page
 
 REVIEWER_COOKIE = "groundwatch_reviewer"
