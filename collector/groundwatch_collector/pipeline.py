@@ -11,14 +11,14 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_collector import decision_store as store
 from groundwatch_collector import feedback as feedback_records
-from groundwatch_collector import feedback_votes, otlp, refused, sampling, settling, shedding
+from groundwatch_collector import feedback_votes, otlp, refused, settling, shedding
 from groundwatch_collector.assembly import Assembler, Pending
 from groundwatch_collector.decision import DecideConfig, Decider, Decision
 from groundwatch_collector.decision_store import DeadLetter, DecidedRow
@@ -26,16 +26,16 @@ from groundwatch_collector.feedback_cap import COMPLAINT
 from groundwatch_collector.feedback_desk import FeedbackDesk
 from groundwatch_collector.feedback_policy import FeedbackPolicy
 from groundwatch_collector.feedback_votes import Vote
-from groundwatch_collector.late_errors import LateError, LateErrors, LateSpan
+from groundwatch_collector.late_errors import LateErrors, LateSpan
 from groundwatch_collector.limits import Limits, Rejected
 from groundwatch_collector.log_protocol import DecisionLog
 from groundwatch_collector.log_segments import LogRecord
 from groundwatch_collector.mapping import identity
 from groundwatch_collector.noticing import reask_feedback
-from groundwatch_collector.ragtrace import Feedback
+from groundwatch_collector.ragtrace import Feedback, RagTrace
 from groundwatch_collector.rate_tables import JudgedSource, rates_of
 from groundwatch_collector.reasking import Reasking
-from groundwatch_collector.sampled import SampledTrace
+from groundwatch_collector.rising import Ground, Rise, rise
 from groundwatch_collector.settling import Decided, Offer, Standing
 from groundwatch_collector.spanlog import LogError
 from groundwatch_collector.spans import Span
@@ -444,20 +444,20 @@ class Pipeline:
         shed = shedding.shed(connection, self._config.judge_queue_limit, self._config.bucket_seconds)
         letters = store.add_dead_letters(connection, batch.dead_letters, self._config.dead_letter_body_bytes)
         reasked = self._add_reasking(connection, decisions)
-        risen = [found.offer for found in late.values() if found.offer is not None]
+        risen = [found.rise.offer for found in late.values() if found.rise.offer is not None]
         settling.add_offers(connection, risen, self._config.bucket_seconds)
         new = [vote.feedback for vote in votes if vote.change == "new"]
         return _Outcome(
             decisions=decisions,
             feedback=[(self._app_of(feedback, decisions, late), feedback) for feedback in new],
-            late=[self._queue_late(connection, found, now) for found in late.values()],
+            late=[self._queue_late(connection, found.rise, now) for found in late.values()],
             risen=risen,
             reasked=reasked,
             dead_letters=letters,
             shed=len(shed.dropped),
         )
 
-    def _write_errors(self, connection: Connection, failed: Sequence[LateError]) -> list[tuple[str, str | None]]:
+    def _write_errors(self, connection: Connection, failed: Sequence[Rise]) -> list[tuple[str, str | None]]:
         offers = [found.offer for found in failed if found.offer is not None]
         settling.add_offers(connection, offers, self._config.bucket_seconds)
         now = self._now()
@@ -527,24 +527,24 @@ class Pipeline:
     def _late(self, row: DecidedRow, standing: Decided, given: Sequence[Feedback], offered: bool) -> _Late:
         """What a complaint on a decided trace does. It is offered to the judge once, at the chance of that moment."""
         if offered or standing.stratum == COMPLAINT:
-            return _Late(row, "already_sampled" if row.verdict == "sampled" else "not_chosen")
+            return _Late(row, Rise("already_sampled" if row.verdict == "sampled" else "not_chosen"))
         now, table = self._now(), self._decider.table(given[-1].received_at)
         chance, epoch = self._feedback.late_chance(table.probability(COMPLAINT), now)
-        offer = None
-        if settling.may_rise(standing, COMPLAINT, now, self._feedback.horizon_seconds):
-            offer = Offer(standing, Standing(COMPLAINT, chance), epoch, _LATE, now)
-        if row.verdict == "sampled":
-            return _Late(row, "already_sampled", offer=offer)
-        if not sampling.included(row.u56, chance):
-            return _Late(row, "not_chosen", offer=offer)
-        pending = None if row.erased else self._read_again(standing.trace_id, row)
-        trace = self._decider.read(pending, given) if pending is not None else None
-        if trace is None:
-            return _Late(row, "payload_gone", offer=offer)
-        return _Late(row, "queued", SampledTrace(trace, COMPLAINT, chance, _LATE, epoch, "late"), offer)
+        ground = Ground(Standing(COMPLAINT, chance), epoch, _LATE, now)
 
-    def _read_again(self, trace_id: str, row: DecidedRow, late: Sequence[LateSpan] = ()) -> Pending | None:
-        """A decided trace as it lies in the log, with *late* spans; None where it lies there no longer."""
+        def read_again() -> RagTrace | None:
+            return self._read_again(standing.trace_id, row, given)
+
+        return _Late(row, rise(row, standing, ground, self._feedback.horizon_seconds, read_again))
+
+    def _read_again(
+        self, trace_id: str, row: DecidedRow, given: Sequence[Feedback], late: Sequence[LateSpan] = ()
+    ) -> RagTrace | None:
+        """A decided trace as it lies in the log, with *late* spans; None where it is erased or no longer there."""
+        pending = None if row.erased else self._collect(trace_id, row, late)
+        return self._decider.read(pending, given) if pending is not None else None
+
+    def _collect(self, trace_id: str, row: DecidedRow, late: Sequence[LateSpan]) -> Pending | None:
         assembler = Assembler(self._config.assembly())
         for record in self._range(row.first_position, row.last_position):
             if not _may_hold(record, trace_id):  # nearly all records of a busy collector: decoding them takes long
@@ -568,7 +568,7 @@ class Pipeline:
                 yield record
             position = records[-1].next_position
 
-    def _queue_late(self, connection: Connection, late: _Late | LateError, now: float) -> str:
+    def _queue_late(self, connection: Connection, late: Rise, now: float) -> str:
         if late.sampled is None:
             return late.result
         return late.result if store.queue_late(connection, late.sampled, now) else "already_sampled"
@@ -624,26 +624,23 @@ class Pipeline:
             self._log.trim(self._committed, now)
 
 
-@dataclass(frozen=True, slots=True)
-class _Late:
+class _Late(NamedTuple):
     """Feedback for a decided trace, and what it leads to."""
 
     row: DecidedRow
-    result: str  # one of traffic_metrics.LATE_RESULTS
-    sampled: SampledTrace | None = None
-    offer: Offer | None = None  # None: its stratum stays, or it is too late for the settled family
+    rise: Rise  # its result is one of traffic_metrics.LATE_RESULTS
 
 
 def _without_draw(feedback: Feedback, quarantined_for: str, row: DecidedRow, first: _Late | None) -> _Late | None:
     """What feedback does that moves nothing; None for a complaint that may. *first*: an earlier one on its trace."""
     if row.verdict == "skipped":
-        return _Late(row, "skipped")
+        return _Late(row, Rise("skipped"))
     if feedback.sentiment != "negative":
-        return _Late(row, "not_negative")
+        return _Late(row, Rise("not_negative"))
     if quarantined_for:
-        return _Late(row, "quarantined")
+        return _Late(row, Rise("quarantined"))
     if first is not None:  # several people, one trace: it rises once
-        return _Late(row, "already_sampled" if first.result == "queued" else first.result)
+        return _Late(row, Rise("already_sampled") if first.rise.result == "queued" else Rise(first.rise.result))
     return None
 
 
