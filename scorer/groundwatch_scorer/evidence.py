@@ -14,7 +14,7 @@ from typing import Literal
 from groundwatch_collector.ragtrace import Document
 
 from .judgement import Evidence
-from .text import CJK, SHORT, Sentence, folded, is_cjk, sentences, tokens
+from .text import CJK, Sentence, folded, is_cjk, kept_if_short, sentences, tokens
 from .text_numbers import Quantity, quantities
 
 LONGEST_WINDOW = 3  # sentences
@@ -79,16 +79,12 @@ def number_template(flat: str) -> str:
 _BLANKS = re.compile(r"\s+")
 
 
+@kept_if_short
 def flattened(text: str) -> str:
     """*text* folded, with every run of blanks as one space; none stays between Chinese characters."""
-    return _flattened_short(text) if len(text) <= SHORT else _flattened(text)
-
-
-def _flattened(text: str) -> str:
     return _BETWEEN_CHINESE.sub("", _BLANKS.sub(" ", folded(text).text)).strip()
 
 
-_flattened_short = lru_cache(maxsize=4096)(_flattened)
 _BETWEEN_CHINESE = re.compile(f"(?<=[{CJK}，。；：、！？]) (?=[{CJK}])")
 
 

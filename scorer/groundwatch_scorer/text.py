@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, wraps
+from typing import Literal, TypeVar
 
 from .text_tables import (
     ABBREVIATIONS,
@@ -17,6 +18,7 @@ from .text_tables import (
 )
 
 CJK = "\u3400-\u9fff\uf900-\ufaff"
+T = TypeVar("T")
 SentenceKind = Literal["sentence", "item", "heading", "row", "code"]
 
 
@@ -58,16 +60,23 @@ class _FoldTable(dict[int, str]):
 _FOLD = _FoldTable({0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"', 0x2013: "-", 0x2014: "-", 0x00A0: " "})
 
 
-SHORT = 500
-"""Characters. Of so short a text the last results are kept: a claim is asked the same many times while it is read."""
+_SHORT = 500  # characters
 
 
+def kept_if_short(work: Callable[[str], T]) -> Callable[[str], T]:
+    """Keep the last results for short texts: a claim is asked the same many times while it is read."""
+    kept = lru_cache(maxsize=4096)(work)
+
+    @wraps(work)
+    def asked(text: str) -> T:
+        return kept(text) if len(text) <= _SHORT else work(text)
+
+    return asked
+
+
+@kept_if_short
 def folded(text: str) -> View:
     """Fold *text* for comparison. Offsets survive: see :meth:`View.source_span`."""
-    return _folded_short(text) if len(text) <= SHORT else _folded(text)
-
-
-def _folded(text: str) -> View:
     if text.isascii():
         return View(text.lower(), None)
     whole = text.translate(_FOLD)
@@ -77,9 +86,6 @@ def _folded(text: str) -> View:
     for index, character in enumerate(text):
         offsets.extend([index] * len(character.translate(_FOLD)))
     return View(whole, (*offsets, len(text)))
-
-
-_folded_short = lru_cache(maxsize=4096)(_folded)
 
 
 def is_cjk(token: str) -> bool:
@@ -214,22 +220,18 @@ _PARTICLES = re.compile(f"[{CHINESE_PARTICLES}]+")
 
 def tokens(text: str) -> list[str]:
     """Content tokens of *text*: stems of words without stop words, and bigrams of Chinese. Numbers are not in it."""
-    return list(_tokens_short(text)) if len(text) <= SHORT else _tokens(text)
+    return list(_tokens(text))
 
 
-@lru_cache(maxsize=4096)
-def _tokens_short(text: str) -> tuple[str, ...]:
-    return tuple(_tokens(text))
-
-
-def _tokens(text: str) -> list[str]:
+@kept_if_short
+def _tokens(text: str) -> tuple[str, ...]:
     found: list[str] = []
     for run in _WORD.findall(MARKERS.sub(" ", folded(text).text)):
         if is_cjk(run):
             found.extend(_chinese_tokens(run))
         elif run not in ENGLISH_STOP_WORDS and not _DIGITS.fullmatch(run) and (len(run) > 1 or not run.isascii()):
             found.append(stem(run))
-    return found
+    return tuple(found)
 
 
 def _chinese_tokens(run: str) -> list[str]:
