@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -33,7 +32,7 @@ from ..export import export_jsonl
 from ..passwords import COST, Cost
 from ..queries import CandidateRow, TraceFilter, TraceRow
 from ..rereading import Rereading, RereadingConfig
-from . import charts, overview
+from . import addresses, charts, overview
 from .access import Access, Permission, Principal, principal_of
 from .administration import Administration
 from .candidatepage import candidate_page
@@ -50,8 +49,6 @@ from .reviewdesk import REVIEWER_COOKIE, ReviewDesk, label_form, notice
 from .sessions import Lifetime, Sessions
 from .tracepage import trace_page
 
-_TRACE_ID = re.compile(r"[0-9a-f]{32}")
-_CANDIDATE_ID = re.compile(r"rc_[0-9a-f]{24}")
 _LAST_MOMENT = 253_402_300_799.0  # the end of the year 9999
 VERDICTS = ("fail", "pass", "not_applicable", "unscored", "waiting", "not_sampled")
 SENTIMENTS = ("negative", "neutral", "positive")
@@ -158,16 +155,19 @@ class Console:
         ]
 
     def page(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> Response:
-        shared = {
+        who = principal_of(request)
+        shared: dict[str, Any] = {
             "now": self._now(),
             "here": request.url.path,
             "app": request.query_params.get("app", ""),
             "window": request.query_params.get("window", ""),
-            "needs_review": None if "needs_review" in context or status != 200 else self._waiting(request, context),
+            "needs_review": None,
             "carried": carried(request.query_params),
             "refresh": 0,
-            "who": principal_of(request),
+            "who": who,
         }
+        if who.may(Permission.DECIDE) and "needs_review" not in context and status == 200:
+            shared["needs_review"] = self._waiting(request, context)
         return respond(self._templates, request, name, {**shared, **context}, status)
 
     def _waiting(self, request: Request, context: Mapping[str, Any]) -> int:
@@ -266,7 +266,7 @@ class Console:
         return self._trace(request, raw=True)
 
     def _trace(self, request: Request, *, raw: bool) -> Response:
-        trace_id = _trace_id(request)
+        trace_id = addresses.trace_id(request)
         with queries.snapshot(self._engine) as connection:
             record = queries.trace(connection, trace_id)
             if record is None:
@@ -315,7 +315,7 @@ class Console:
         return self.page(request, "candidates.html", context)
 
     def candidate(self, request: Request) -> Response:
-        candidate_id = _candidate_id(request)
+        candidate_id = addresses.candidate_id(request)
         with queries.snapshot(self._engine) as connection:
             row = queries.candidate(connection, candidate_id)
         if row is None:
@@ -325,7 +325,7 @@ class Console:
         return self.page(request, "candidate.html", {"c": candidate_page(row)})
 
     async def decide_candidate(self, request: Request) -> Response:
-        candidate_id = _candidate_id(request)
+        candidate_id = addresses.candidate_id(request)
         form = await read_form(request)
         reviewer = self.reviewer(request)
         await run_in_threadpool(self._decide_candidate, candidate_id, form, reviewer)
@@ -430,7 +430,7 @@ def _moment(text: str, default: float | None) -> float | None:
 def _cursor(text: str) -> tuple[float, float, str] | None:
     """Place in a list that an earlier page ended with; an odd one starts the list again."""
     parts = text.split("~")
-    if len(parts) != 3 or not _TRACE_ID.fullmatch(parts[2]):
+    if len(parts) != 3 or not addresses.TRACE_ID.fullmatch(parts[2]):
         return None
     try:
         return float(parts[0]), float(parts[1]), parts[2]
@@ -440,17 +440,3 @@ def _cursor(text: str) -> tuple[float, float, str] | None:
 
 def _cursor_text(row: TraceRow) -> str:
     return f"{row.badness!r}~{row.started_at!r}~{row.trace_id}"
-
-
-def _trace_id(request: Request) -> str:
-    trace_id = str(request.path_params["trace_id"])
-    if not _TRACE_ID.fullmatch(trace_id):
-        raise HTTPException(404, "A trace identifier has 32 lowercase hexadecimal digits.")
-    return trace_id
-
-
-def _candidate_id(request: Request) -> str:
-    candidate_id = str(request.path_params["candidate_id"])
-    if not _CANDIDATE_ID.fullmatch(candidate_id):
-        raise HTTPException(404, "A candidate identifier is rc_ and 24 hexadecimal digits.")
-    return candidate_id

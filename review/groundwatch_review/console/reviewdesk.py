@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,6 @@ from urllib.parse import parse_qsl
 
 from sqlalchemy import Connection, Engine
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -27,6 +25,7 @@ from ..candidates import CandidatePolicy
 from ..queries import JudgementRow, TraceRecord
 from ..rereading import Rereading
 from ..review_queue import QueueItem, Reader, Wanted
+from . import addresses
 from .config import ConsoleConfig
 from .guard import read_form
 from .rawviews import RawViews
@@ -35,8 +34,6 @@ from .tracepage import trace_page
 
 REVIEWER_COOKIE = "groundwatch_reviewer"
 BLIND_FOR = frozenset({"drawn", "reread"})
-_TRACE_ID = re.compile(r"[0-9a-f]{32}")
-_CANDIDATE_ID = re.compile(r"rc_[0-9a-f]{24}")
 _READINGS = ("first", "second", "repeat", "again", "settled")
 
 
@@ -155,9 +152,7 @@ class ReviewDesk:
 
     async def decide(self, request: Request) -> Response:
         """Confirm or reject one failure; a confirmed one becomes a redacted candidate that waits for a person."""
-        trace_id = str(request.path_params["trace_id"])
-        if not _TRACE_ID.fullmatch(trace_id):
-            raise HTTPException(404, "A trace identifier has 32 lowercase hexadecimal digits.")
+        trace_id = addresses.trace_id(request)
         form = await read_form(request)
         reviewer = self._reviewer(request)
         target = await run_in_threadpool(self._decide, trace_id, form, reviewer)
@@ -292,8 +287,8 @@ def notice(request: Request) -> dict[str, str]:
     reading, agrees = asked.get("reading", ""), asked.get("agrees", "")
     return {
         "done": done if known else "",
-        "candidate": candidate_id if known and _CANDIDATE_ID.fullmatch(candidate_id) else "",
-        "trace": trace_id if known and _TRACE_ID.fullmatch(trace_id) else "",
+        "candidate": candidate_id if known and addresses.CANDIDATE_ID.fullmatch(candidate_id) else "",
+        "trace": trace_id if known and addresses.TRACE_ID.fullmatch(trace_id) else "",
         "reading": reading if known and reading in _READINGS else "",
         "agrees": agrees if known and agrees in ("yes", "no") else "",
     }
