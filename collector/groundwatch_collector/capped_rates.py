@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from sqlalchemy import Engine
 
 from groundwatch_collector import rate_table_store
@@ -12,8 +10,6 @@ from groundwatch_collector.sampling import RateTable
 
 UNPLANNED = ""
 """In the place of a version of cuts: no plan made this table."""
-
-_REMEMBERED = 512  # tables in memory; older ones are read again
 
 
 class CappedRates:
@@ -26,7 +22,7 @@ class CappedRates:
         self._engine = engine
         self._fixed = fixed
         self._cap = cap
-        self._tables: OrderedDict[int, RateTable] = OrderedDict()  # by start of the epoch
+        self._past = rate_table_store.PastTables(self._read)
         self._start = -1
         self.current: RateTable = fixed  # also before the first `prepare`
 
@@ -40,14 +36,7 @@ class CappedRates:
     def table(self, started_at: float) -> RateTable:
         """The table of the epoch in which a trace started."""
         start = _epoch_start(started_at)
-        if start >= self._start:
-            return self.current
-        found = self._tables.get(start)
-        if found is None:
-            found = self._tables[start] = self._read(start) or self._fixed
-            while len(self._tables) > _REMEMBERED:
-                self._tables.popitem(last=False)
-        return found
+        return self.current if start >= self._start else self._past.table(start, self._fixed)
 
     def _epoch_id(self, start: int) -> str:
         return f"e{start}-{self._fixed.epoch}"

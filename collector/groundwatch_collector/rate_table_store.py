@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from groundwatch_collector.storage import insert_ignore, reader
 from groundwatch_collector.tables import rate_tables
 
 KEPT_SECONDS = 30 * 86_400  # for traces that come late; the ledger has the chance of each trace itself
+_REMEMBERED = 512  # tables in memory; older ones are read again
 
 
 def row(engine: Engine, epoch: str) -> Mapping[Any, Any] | None:
@@ -37,3 +39,20 @@ def table_of(stored: Mapping[Any, Any]) -> RateTable:
     """The table in a row."""
     rates = orjson.loads(stored["rates"])
     return RateTable(stored["epoch"], rates, stored["salt_version"], tuple(rates))  # also of the user's own strata
+
+
+class PastTables:
+    """Tables of epochs that are over, by start of the asked epoch."""
+
+    def __init__(self, read: Callable[[int], RateTable | None]) -> None:
+        self._read = read
+        self._tables: OrderedDict[int, RateTable] = OrderedDict()
+
+    def table(self, start: int, otherwise: RateTable) -> RateTable:
+        """What is stored for the epoch of *start*; *otherwise* where nothing is."""
+        found = self._tables.get(start)
+        if found is None:
+            found = self._tables[start] = self._read(start) or otherwise
+            while len(self._tables) > _REMEMBERED:
+                self._tables.popitem(last=False)
+        return found

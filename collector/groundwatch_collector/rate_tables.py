@@ -7,7 +7,6 @@ all others read that row. A decision is made only under a table that is durable.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -27,7 +26,6 @@ from groundwatch_collector.tables import rate_tables
 
 logger = logging.getLogger(__name__)
 
-_KEPT = 512  # tables in memory; older ones are read again
 _HISTORY = rates.DAY + rates.RECENT
 LOOK_BACK = 28 * rates.DAY  # of verdicts
 
@@ -147,7 +145,7 @@ class RatePlanner:
         self._engine = engine
         self._config = config
         self._judged = judged
-        self._tables: OrderedDict[int, RateTable] = OrderedDict()  # by start of the asked epoch
+        self._past = rate_table_store.PastTables(self._read)
         self._start = -1
         self.current: RateTable | None = None
         self.why: Mapping[str, Any] = {}
@@ -174,14 +172,7 @@ class RatePlanner:
         if self.current is None:
             raise RuntimeError("prepare() comes before the first decision")
         start = self._config.epoch_start(started_at)
-        if start >= self._start:
-            return self.current
-        found = self._tables.get(start)
-        if found is None:
-            found = self._tables[start] = self._read(start) or self.current
-            while len(self._tables) > _KEPT:
-                self._tables.popitem(last=False)
-        return found
+        return self.current if start >= self._start else self._past.table(start, self.current)
 
     def _sampled_today(self, now: float) -> int:
         midnight = int(now // rates.DAY) * rates.DAY
