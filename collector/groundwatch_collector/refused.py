@@ -18,6 +18,18 @@ TRIES: Final = 3  # a race for the same row is over by then
 
 _BENEATH: Final = ("sqlalchemy.", "psycopg.", "psycopg_", "sqlite3.")
 _UNSTORABLE: Final = (OverflowError, ValueError)  # UnicodeError is a ValueError
+# What a defect of this program raises. Other RuntimeErrors and MemoryError tell of the machine, and pass.
+_DEFECTS: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 def is_refusal(error: Exception) -> bool:
@@ -35,7 +47,7 @@ def reason(error: Exception) -> str | None:
     # Drivers raise their own for numbers and texts that no column can hold, before the database has seen them.
     if isinstance(error, _UNSTORABLE) and _raised_by_driver(error):
         return REASON
-    return OURS if isinstance(error, (ValueError, TypeError, ArithmeticError, LookupError)) else None
+    return OURS if isinstance(error, _DEFECTS) else None
 
 
 def _raised_by_driver(error: Exception) -> bool:

@@ -92,7 +92,18 @@ def test_what_a_driver_cannot_write_is_told_as_refused_and_the_same_error_of_our
     with pytest.raises(UnicodeError) as ours:
         "\ud800".encode()
     assert refused.reason(ours.value) == refused.OURS
-    assert refused.reason(KeyError()) == refused.OURS
+
+
+@pytest.mark.parametrize(
+    "defect", [KeyError, AttributeError, RecursionError, NameError, AssertionError, NotImplementedError]
+)
+def test_each_kind_of_defect_is_told_as_ours(defect):
+    assert refused.reason(defect()) == refused.OURS
+
+
+@pytest.mark.parametrize("trouble", [MemoryError, RuntimeError("can't start new thread"), OSError, TimeoutError])
+def test_trouble_of_the_machine_is_no_fault_of_a_trace(trouble):
+    assert refused.reason(trouble if isinstance(trouble, Exception) else trouble()) is None
 
 
 def test_a_fault_of_ours_on_one_trace_is_told_as_ours_and_stops_no_other(world, make, monkeypatch):
