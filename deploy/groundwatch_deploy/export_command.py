@@ -12,6 +12,7 @@ from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import Misused, emit
 from groundwatch_deploy.config import ConfigError, load_secrets
 from groundwatch_deploy.desk_database import ACTOR
+from groundwatch_deploy.own_files import found_here_too
 from groundwatch_deploy.settings import load_with_database
 from groundwatch_review.audit import Action, AuditLog
 from groundwatch_review.candidates import CandidatePolicy
@@ -32,6 +33,8 @@ def command(arguments: argparse.Namespace) -> int:
 
 
 def _export(url: str, arguments: argparse.Namespace, policy: CandidatePolicy, audit_key: bytes) -> ExportReport:
+    if ":" in arguments.format:
+        found_here_too()
     engine = open_engine(url)
     try:
         migrations.upgrade(engine)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from groundwatch_deploy.cli import DONE, FAILED, Misused, emit, say
 from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.judge_option import configured_model
+from groundwatch_deploy.own_files import found_here_too
 from groundwatch_review.gate import anchors, baseline, items, makeup, noise, report, running, targets, verdict
 from groundwatch_review.gate.scores import Scorer
 from groundwatch_scorer.judgement import Judge
@@ -60,6 +61,7 @@ def _target(arguments: argparse.Namespace) -> targets.Target:
         return targets.HttpTarget(arguments.url)
     if arguments.command:
         return targets.CommandTarget(arguments.command)
+    found_here_too()
     return targets.PythonTarget(arguments.python)
 
 

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Sequence
 
 from groundwatch_deploy.config import ConfigError
+from groundwatch_deploy.own_files import found_here_too
 from groundwatch_scorer.judgement import Judge
 
 _LONGEST_NAME = 200  # of the column that keeps it
@@ -17,6 +18,8 @@ def own_judges(names: Sequence[str], taken: Sequence[str]) -> list[Judge]:
     Raises :class:`ConfigError` for one that cannot be loaded or is no judge.
     """
     found: list[Judge] = []
+    if names:
+        found_here_too()
     for name in names:
         judge = _made(name)
         known = {*taken, *(one.identifier for one in found)}
@@ -36,7 +39,7 @@ def _made(name: str) -> Judge:
     except Exception as error:  # code of others: whatever it raises, the configuration cannot be used
         raise ConfigError(
             f"[judge] own_judges: {name!r} cannot be loaded ({type(error).__name__}: {error}); accepted: "
-            "module:function, found by Python (PYTHONPATH), that takes nothing and returns a judge"
+            "module:function, in this folder or where PYTHONPATH says, that takes nothing and returns a judge"
         ) from error
     if not isinstance(getattr(judge, "identifier", None), str) or not callable(getattr(judge, "assess", None)):
         raise ConfigError(

@@ -33,11 +33,12 @@ PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding=
 
 @pytest.fixture
 def importable(tmp_path, monkeypatch):
-    """Files of the page, in a folder where Python finds them."""
+    """Files of the page, in the folder where the commands are started."""
     for name, text in (("short_answers", JUDGE), ("question_answer", EXPORTER)):
         (tmp_path / f"{name}.py").write_text(text)
         monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
