@@ -22,7 +22,10 @@ from groundwatch_alerts.traffic_rules import USUAL, requests
 HEADLINE = "and on (judge) groundwatch_headline_judge == 1"
 LEARNT = "on (app, criterion) rag_baseline_frozen == 1"
 MIN_JUDGED_SHARE = 0.98
+_REGEX_SIGNS = ".+*?()|[]{}^$"  # RE2 knows a backslash before these; before other signs it is an error
 _APP = "{{ $labels.app }}"
+_OF_APP = "app={{ $labels.app | urlquery }}"
+_MONEY = '{{ printf "%.3g" $value }}'  # humanize would make three cents "30m"
 _SHARE = "{{ $value | humanizePercentage }}"
 _Z_SHARE = 4.0  # two shares that differ by chance: about once in thirty years of hourly looks
 PAIRS = ((LARGEST_BURN, "1h", "5m"), (6.0, "6h", "30m"))
@@ -48,7 +51,7 @@ class Wording:
 def worst_traces(**query: str) -> str:
     """The console's list of failed traces of the app in the alert."""
     fixed = urlencode({"window": "24h", "sort": "worst", **query})
-    return f"/traces?app={{{{ $labels.app | urlquery }}}}&{fixed}"
+    return f"/traces?{_OF_APP}&{fixed}"
 
 
 def application_groups(objectives: Sequence[Objective], config: AlertsConfig) -> list[Group]:
@@ -73,7 +76,7 @@ def apps_of(objective: Objective, objectives: Sequence[Objective]) -> str:
 
 def _regex(name: str) -> str:
     """*name* as a regular expression inside a PromQL string."""
-    return "".join(c if c.isalnum() or c in "_- /:" else f"\\\\{c}" for c in name)
+    return "".join(f"\\\\{c}" if c in _REGEX_SIGNS else c for c in name)
 
 
 def _labels(item: Objective, objectives: Sequence[Objective]) -> str:
@@ -115,7 +118,7 @@ def _above(item: Objective, expr: str, severity: str, config: AlertsConfig) -> A
         name,
         expr,
         severity,
-        summary=f"{_SHARE} of the answers of {_APP} fail ({what}); at most {item.objective:.1%} may.",
+        summary=f"{_SHARE} of the answers of {_APP} fail ({what}); at most {_share(item.objective)} may.",
         description=(
             f"Over the last {item.window} of all traffic, estimated from judged traces: 95 % sure of at least "
             f"{_query(f'rag:fail_ratio_lcb95:{item.window}')}. Most weight of failures: layer "
@@ -124,21 +127,43 @@ def _above(item: Objective, expr: str, severity: str, config: AlertsConfig) -> A
         ),
         pending="5m",
         keep_firing=f"{KEEP_FIRING_HOURS}h",
-        labels={"objective": item.name, **_where()},
+        labels={"objective": item.name, **_where(name, "criterion", "judge")},
         annotations=Wording(config).links(name, worst_traces(verdict="fail"), "groundwatch-quality"),
     )
 
 
-def _where() -> dict[str, str]:
-    return {"fault_layer": _top("fault_weight", "layer"), "version": _top("fault_version_weight", "version")}
+def _where(alert: str, *same: str) -> dict[str, str]:
+    """Layer and version with most weight of failures when the alert began.
+
+    They stay until it ends: Prometheus takes an alert with another label for another alert, which waits anew and
+    pages again. *same*: the labels that tell one series of the alert from another, beside the app.
+    """
+
+    def kept(label: str, otherwise: str) -> str:
+        matchers = ", ".join(f"{name}=%q" for name in ("app", *same))
+        series = f'ALERTS{{alertname="{alert}", {label}!="unknown", {matchers}}}'
+        values = " ".join(f"$labels.{name}" for name in ("app", *same))
+        return (
+            f'{{{{ with printf `{series}` {values} | query }}}}{{{{ . | first | label "{label}" }}}}'
+            f"{{{{ else }}}}{otherwise}{{{{ end }}}}"
+        )
+
+    return {
+        "fault_layer": kept("fault_layer", _top("fault_weight", "layer")),
+        "version": kept("version", _top("fault_version_weight", "version")),
+    }
 
 
 def _top(series: str, label: str) -> str:
     """Template for the *label* with most weight of failures; ``unknown`` where nothing failed."""
-    query = f"topk(1, rag:{series}:6h{{app=%q}} > 0)"
+    return _first_of(f"topk(1, rag:{series}:6h{{app=%q}} > 0)", label, "unknown")
+
+
+def _first_of(query: str, label: str, otherwise: str) -> str:
+    """Template for the *label* of what *query* finds for the app, where ``%q`` stands for its name."""
     return (
         f'{{{{ with printf `{query}` $labels.app | query }}}}{{{{ . | first | label "{label}" }}}}'
-        "{{ else }}unknown{{ end }}"
+        f"{{{{ else }}}}{otherwise}{{{{ end }}}}"
     )
 
 
@@ -148,6 +173,11 @@ def _query(series: str) -> str:
         f"{{{{ with printf `{selector}` $labels.app $labels.criterion $labels.judge | query }}}}"
         "{{ . | first | value | humanizePercentage }}{{ end }}"
     )
+
+
+def _share(value: float) -> str:
+    """As Prometheus writes shares, with as many digits as a small one needs."""
+    return f"{100 * value:.4g}%"
 
 
 def _blind(item: Objective, labels: str, headline: str, config: AlertsConfig) -> Alert:
@@ -170,7 +200,7 @@ def _blind(item: Objective, labels: str, headline: str, config: AlertsConfig) ->
         ),
         pending="1h",
         labels={"objective": item.name},
-        annotations=Wording(config).links("RagEstimateBlind", dashboard="groundwatch-monitor"),
+        annotations=Wording(config).links("RagEstimateBlind", f"/alerts?{_OF_APP}", "groundwatch-monitor"),
     )
 
 
@@ -183,12 +213,12 @@ def _change(config: AlertsConfig) -> Alert:
         "page",
         summary=f"The answers of {_APP} fail more often than they used to ({{{{ $labels.criterion }}}}).",
         description=(
-            "The judged traces speak against the frozen baseline: log evidence {{ $value | humanize }}. Compare with "
-            "the last deploy, and with changes of documents, prompt and model. Most weight of failures: layer "
-            f"{_top('fault_weight', 'layer')}, version {_top('fault_version_weight', 'version')}."
+            'The judged traces speak against the frozen baseline: log evidence {{ printf "%.1f" $value }}. '
+            "Compare with the last deploy, and with changes of documents, prompt and model. Most weight of failures: "
+            f"layer {_top('fault_weight', 'layer')}, version {_top('fault_version_weight', 'version')}."
         ),
         keep_firing=f"{KEEP_FIRING_HOURS}h",
-        labels=_where(),
+        labels=_where(name, "criterion"),
         annotations=Wording(config).links(name, worst_traces(verdict="fail"), "groundwatch-quality"),
     )
 
@@ -207,6 +237,7 @@ def _burns(item: Objective, apps: str, config: AlertsConfig) -> list[Alert]:
         return f"(\n  {ratio}_lcb95:{long}{{{apps}}} > {limit}\n  and {ratio}:{short}{{{apps}}} > {limit}\n)"
 
     words = "time out" if item.criterion == "timeout" else "end in an error or a timeout"
+    allowed = f"than the objective of {_share(item.objective)} allows"
     labels = {"objective": item.name, "criterion": item.criterion, "fault_layer": "execution"}
 
     def alert(name: str, expr: str, pace: str) -> Alert:
@@ -214,13 +245,13 @@ def _burns(item: Objective, apps: str, config: AlertsConfig) -> list[Alert]:
             name,
             expr,
             BY_NAME[name].severity,
-            summary=f"Requests of {_APP} {words}, {pace} faster than the objective of {item.objective:.2%} allows.",
+            summary=f"Requests of {_APP} {words}, {pace} faster {allowed}.",
             description=(
                 f"At least {_SHARE} of its requests {words}, in the long and in the short window. Look at the errors "
                 "by class, then at what the application calls: model, index, database."
             ),
             labels=labels,
-            annotations=Wording(config).links(name, worst_traces(outcome=EXECUTION[item.criterion][0])),
+            annotations=Wording(config).links(name, _failed_requests(item), "groundwatch-overview"),
         )
 
     return [
@@ -229,20 +260,28 @@ def _burns(item: Objective, apps: str, config: AlertsConfig) -> list[Alert]:
     ]
 
 
+def _failed_requests(item: Objective) -> str:
+    """The console's list of those of the last day that ended as most of the failed ones did lately."""
+    outcomes = EXECUTION[item.criterion]
+    failed = f'increase(rag_requests_total{{app=%q, outcome=~"{"|".join(outcomes)}"}}[1h])'
+    most = _first_of(f"topk(1, sum by (outcome) ({failed}))", "outcome", outcomes[0])
+    return f"{worst_traces()}&outcome={most}"
+
+
 def _slow(item: Objective, apps: str, config: AlertsConfig) -> Alert:
     first = item.criterion == "first_token"
     metric = "rag_time_to_first_token_seconds" if first else "rag_request_duration_seconds"
     name = "RagFirstTokenAboveObjective" if first else "RagLatencyAboveObjective"
     counted = f"sum by (app) (increase({metric}_count{{{apps}}}[{item.window}]))"
     quantile = f"sum by (app, le) (rate({metric}_bucket{{{apps}}}[{item.window}]))"
-    what = "wait for the first word" if first else "wait for the answer"
+    what = "wait for the first word of" if first else "wait for"
     return Alert(
         name,
         f"histogram_quantile({item.quantile}, {quantile}) > {item.objective}\nand {counted} >= {config.min_requests}",
         "ticket",
         summary=(
-            f"{1 - item.quantile:.3g} of the users of {_APP} {what} longer than {{{{ $value | humanizeDuration }}}}; "
-            f"the objective is {item.objective:g} s."
+            f"{_share(1 - item.quantile)} of the requests to {_APP} {what} an answer longer than "
+            f"{{{{ $value | humanizeDuration }}}}; the objective is {item.objective:g} s."
         ),
         description=(
             f"Quantile {item.quantile:g} over {item.window}. Look at which stage takes the time: retrieval, rerank, "
@@ -261,7 +300,7 @@ def _cost(item: Objective, apps: str, config: AlertsConfig) -> Alert:
         "RagCostAboveObjective",
         f"{cost} / ({answers} > 0) > {item.objective}\nand {answers} >= {config.min_requests}",
         "ticket",
-        summary=f"An answer of {_APP} costs {{{{ $value | humanize }}}} USD, above {item.objective:g} USD.",
+        summary=f"An answer of {_APP} costs {_MONEY} USD on average, above {item.objective:g} USD.",
         description=(
             f"Mean over {item.window} of what the application reports. Look at tokens an answer, at retries, and at "
             "the model in use."
@@ -334,5 +373,5 @@ def _mix_shift(config: AlertsConfig) -> Alert:
             "campaign does this."
         ),
         pending="1h",
-        annotations=Wording(config).links(name, dashboard="groundwatch-quality"),
+        annotations=Wording(config).links(name, f"/?{_OF_APP}&window=6h", "groundwatch-quality"),
     )

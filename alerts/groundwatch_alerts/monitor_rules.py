@@ -94,7 +94,7 @@ _JUDGE = (
     (
         "GroundwatchJudgeDrift",
         f"groundwatch_judge_kappa < {MIN_KAPPA}",
-        "{{ $labels.judge }} agrees with people no better than kappa {{ $value | humanize }}.",
+        '{{ $labels.judge }} agrees with people no better than kappa {{ printf "%.2f" $value }}.',
         "Below 0.7 its verdicts are no measure. Read the traces on which it and people differ; the corrected rates "
         "are wider but right.",
         "1h",

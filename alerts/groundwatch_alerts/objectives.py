@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ LARGEST_BURN = 14.4
 """How many times its share a budget may be used up before a person is woken; of Google's SRE workbook."""
 KEEP_FIRING_HOURS = 3
 """An alert on quality that ends and begins again within so many hours is one alert to a person."""
+_ADDRESS = re.compile(r"""https?://[^\s"'<>{}?#\\]+""")  # a path is put behind it
+_MOST_LEARNING_DAYS = 366
 _CROSSINGS, _PER_HOUR, _PER_JUDGED = 14.7, -0.73, 0.2  # fitted to bench_detection.py
 
 
@@ -49,9 +52,11 @@ class Objective:
             raise ValueError(f"quantile: {self.quantile}; accepted: above 0 and below 1")
         if not 0.01 <= self.false_alarms_per_week <= 20:  # beyond: never, or nearly all the time
             raise ValueError(f"false_alarms_per_week: {self.false_alarms_per_week}; accepted: 0.01 to 20")
-        names = self.app + self.judge
-        if '"' in names or "\\" in names or not names.isprintable():
-            raise ValueError("app and judge are names without quotes, backslashes and line breaks")
+        _check_name("app", self.app)
+        _check_name("judge", self.judge)
+        _check_name("the objective's name", self.name)
+        if "{{" in self.name:  # it is a label of the alert, and Prometheus reads labels as templates
+            raise ValueError(f"the objective's name: {self.name!r}; accepted: a name without {{{{")
         self._check_objective()
 
     def _check_objective(self) -> None:
@@ -83,6 +88,14 @@ class Objective:
     def z(self, judged: float) -> float:
         """Score above which the alert fires, with so many *judged* in its window: see :func:`alarm_z`."""
         return alarm_z(self.hours, self.false_alarms_per_week, judged)
+
+
+def _check_name(what: str, name: str) -> None:
+    """It is written into queries."""
+    if '"' in name or "\\" in name or not name.isprintable():
+        raise ValueError(
+            f"{what}: {name!r}; accepted: a name without quotes, backslashes, line breaks and invisible signs"
+        )
 
 
 def alarm_z(hours: float, false_alarms_per_week: float, judged: float) -> float:
@@ -152,10 +165,13 @@ class AlertsConfig:
     def __post_init__(self) -> None:
         for name in ("console_url", "dashboard_url", "runbook_url"):
             url = getattr(self, name)
-            if url and not url.startswith(("http://", "https://")):
-                raise ValueError(f"{name}: {url!r}; accepted: an address that begins with http:// or https://")
-        if not self.learning_days >= 1:
-            raise ValueError(f"learning_days: {self.learning_days}; accepted: 1 or more")
+            if url and not _ADDRESS.fullmatch(url):
+                raise ValueError(
+                    f"{name}: {url!r}; accepted: an address that begins with http:// or https://, "
+                    "without spaces, quotes, braces, ? and #"
+                )
+        if not 1 <= self.learning_days <= _MOST_LEARNING_DAYS:
+            raise ValueError(f"learning_days: {self.learning_days}; accepted: 1 to {_MOST_LEARNING_DAYS}")
         for name, least in (("min_judged", 10), ("min_requests", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: {getattr(self, name)}; accepted: {least} or more")

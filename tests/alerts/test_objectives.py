@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 
 import pytest
 
 from groundwatch_alerts.alert_names import ALERTS
 from groundwatch_alerts.objectives import CRITERIA, WINDOWS, AlertsConfig, Objective, alarm_z, check, covering
-from groundwatch_alerts.rule_files import Alert, Group, Recording, problems
+from groundwatch_alerts.rule_files import Alert, Group, Recording, problems, to_yaml
 from groundwatch_alerts.rule_set import alert_groups, recording_groups
 from groundwatch_deploy.cli import main
 from groundwatch_deploy.config import ConfigError
@@ -28,8 +29,10 @@ EVERYTHING = [Objective(name, name, TARGETS.get(name, 0.05)) for name in CRITERI
         ({"criterion": "latency", "objective": 300.0}, "seconds above 0 and below 120"),
         ({"quantile": 1.0}, "quantile: 1.0; accepted: above 0 and below 1"),
         ({"false_alarms_per_week": 0.0}, "false_alarms_per_week: 0.0; accepted: 0.01 to 20"),
-        ({"app": 'a"} or vector(1)'}, "names without quotes"),
-        ({"app": "a\nb"}, "and line breaks"),
+        ({"app": 'a"} or vector(1)'}, "app: 'a\"} or vector(1)'; accepted: a name without quotes"),
+        ({"app": "a\nb"}, "line breaks"),
+        ({"judge": "a\u200bb"}, "judge: 'a\\u200bb'; accepted: a name without"),
+        ({"name": "{{ $labels.app }}"}, "the objective's name: '{{ $labels.app }}'; accepted: a name without"),
     ],
 )
 def test_an_objective_that_cannot_be_kept_is_refused(changes, message):
@@ -67,6 +70,37 @@ def test_an_app_with_an_objective_of_its_own_is_left_out_of_the_general_one():
     assert covering([every, own, other], "c") == [every, other]
     rules = [rule for group in alert_groups([every, own], AlertsConfig()) for rule in group.rules]
     assert any('app!~"a\\\\.b"' in rule.expr for rule in rules)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"console_url": "groundwatch.example"}, "an address that begins with http:// or https://"),
+        ({"console_url": "https://groundwatch.example/?tenant=a"}, "without spaces, quotes, braces, ? and #"),
+        ({"runbook_url": "https://wiki.example/{{ .Title }}"}, "without spaces, quotes, braces"),
+        ({"learning_days": float("inf")}, "accepted: 1 to 366"),
+        ({"learning_days": float("nan")}, "accepted: 1 to 366"),
+        ({"min_judged": 3}, "accepted: 10 or more"),
+    ],
+)
+def test_what_would_spoil_every_alert_is_refused(changes, message):
+    with pytest.raises(ValueError, match="accepted") as refused:
+        AlertsConfig(**changes)
+    assert message in str(refused.value)
+
+
+ODD_NAMES = ["客服🤖", "हिन्दी", "日本語・アプリ", "a.b|(c)*", "$labels", "shop {{x}}", "%s", "x" * 300]
+
+
+@pytest.mark.service("prometheus")
+def test_rules_of_applications_with_odd_names_are_accepted_by_prometheus(tmp_path):
+    every = [Objective("every", "any_failure", 0.05), Objective("all-up", "execution", 0.01)]
+    own = [Objective(f"own {n}", "any_failure", 0.1, app=app) for n, app in enumerate(ODD_NAMES)]
+    up = [Objective(f"up {n}", "execution", 0.02, app=app) for n, app in enumerate(ODD_NAMES)]
+    path = tmp_path / "rules.yaml"
+    path.write_text(to_yaml(alert_groups([*every, *own, *up], AlertsConfig())))
+    done = subprocess.run(["promtool", "check", "rules", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_an_objective_of_every_judge_and_one_of_a_judge_may_not_write_the_same_score():
