@@ -14,7 +14,7 @@ from groundwatch_collector.storage import reader
 
 from . import passwords
 from .desk import new_reviewer
-from .tables import console_sessions, console_users
+from .tables import console_sessions, console_users, saved_views
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
 _LOCK = 0x67726F756E66  # of the advisory lock: two changes at once must not leave no administrator
@@ -146,6 +146,8 @@ def remove(engine: Engine, name: str, *, even_the_last: bool = False, note: Note
         user = _known(connection, name)
         for table in (console_sessions, console_users):
             connection.execute(delete(table).where(table.c.user_id == user.user_id))
+        own = (saved_views.c.owner == user.user_id) & ~saved_views.c.shared  # shared ones are still used by others
+        connection.execute(delete(saved_views).where(own))
         if not even_the_last:
             _keep_an_admin(connection, user)
         note(connection, user)

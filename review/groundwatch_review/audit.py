@@ -41,6 +41,8 @@ class Action(StrEnum):
     EXPORT = "export"
     EXPORT_HOLDOUT = "export_holdout"
     ERASURE = "erasure"
+    VIEW_SAVED = "view_saved"  # filters of the trace list under a name
+    VIEW_REMOVED = "view_removed"
     REFUSED = "refused"  # the act of an earlier entry came to nothing
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import DDL, Boolean, Column, Float, Integer, String, Table, Text, event
+from sqlalchemy import DDL, Boolean, Column, Float, Integer, String, Table, Text, UniqueConstraint, event
 
 from groundwatch_collector.storage import metadata
 
@@ -64,6 +64,19 @@ console_sessions = Table(
     Column("user_id", String(40), nullable=False, index=True),
     Column("created_at", Float, nullable=False),
     Column("seen_at", Float, nullable=False),
+)
+
+saved_views = Table(
+    "saved_views",
+    metadata,
+    Column("view_id", String(40), primary_key=True),  # sv_<hex>
+    Column("owner", String(40), nullable=False),  # rv_<hex> of the user; "local" where nobody logs in
+    Column("name", String(60), nullable=False),
+    Column("query", Text, nullable=False),  # the filters, as they stand in the address of the trace list
+    Column("shared", Boolean, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("updated_at", Float, nullable=False),
+    UniqueConstraint("owner", "name"),
 )
 
 # No trace_id and no text: retention and erasure leave the trail alone, and it tells of nobody.

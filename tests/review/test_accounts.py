@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, select
 
-from groundwatch_review import accounts, passwords
+from groundwatch_review import accounts, passwords, saved_views
 from groundwatch_review.accounts import Role, Unacceptable
 from groundwatch_review.console.login_limits import TRIES, WINDOW_SECONDS, LoginLimits
 from groundwatch_review.console.sessions import SESSIONS_OF_ONE_USER, Lifetime, Sessions
 from groundwatch_review.passwords import COST, Cost, Unfit
+from groundwatch_review.saved_views import SavedView
 from groundwatch_review.tables import console_sessions, console_users
 
 NOW = 1_790_000_000.0
@@ -299,3 +300,16 @@ def test_what_cannot_be_written_down_is_not_done(engine: Engine, act: str):
         acts[act]()
     with engine.connect() as connection:
         assert accounts.listed(connection) == before
+
+
+def test_with_a_user_go_the_own_views_and_the_shared_ones_stay(engine):
+    anna = add(engine, "anna")
+    for number, name in enumerate(("mine", "ours", "mine")):  # the last in place of the first
+        view = SavedView(f"sv_{number:016x}", anna.user_id, name, "app=a", name == "ours")
+        saved_views.save(engine, view, NOW)
+    with engine.connect() as connection:
+        assert [view.name for view in saved_views.seen_by(connection, anna.user_id)] == ["mine", "ours"]
+        assert [view.name for view in saved_views.seen_by(connection, "rv_other")] == ["ours"]
+    accounts.remove(engine, "anna", even_the_last=True)
+    with engine.connect() as connection:
+        assert [view.name for view in saved_views.seen_by(connection, anna.user_id)] == ["ours"]

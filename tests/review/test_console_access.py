@@ -98,7 +98,12 @@ def test_a_method_without_a_line_is_denied(engine):
     assert client.delete("/traces", headers={"origin": ORIGIN}).status_code == 403
 
 
-PATHS = {"{user_id}": "rv_0123456789abcdef", "{trace_id}": "0" * 31 + "1", "{candidate_id}": "rc_" + "0" * 24}
+PATHS = {
+    "{user_id}": "rv_0123456789abcdef",
+    "{trace_id}": "0" * 31 + "1",
+    "{candidate_id}": "rc_" + "0" * 24,
+    "{view_id}": "sv_" + "0" * 16,
+}
 
 
 def filled(path: str) -> str:

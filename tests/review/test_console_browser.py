@@ -348,6 +348,21 @@ def test_rows_of_the_list_are_walked_and_opened_by_keyboard(open_page, world):
     watch.expect_clean()
 
 
+def test_a_view_is_saved_and_opened_by_keyboard_alone(open_page, add_trace):
+    add_trace(version="1.5.0")
+    watch = open_page()
+    watch.go("/traces?version=1.5.0&sort=worst")
+    watch.page.keyboard.press("s")
+    watch.page.keyboard.type("new version")
+    watch.page.keyboard.press("Enter")
+    watch.page.wait_for_url("**/traces?app=**")
+    watch.go("/traces")
+    watch.page.keyboard.press("1")
+    watch.page.wait_for_url("**version=1.5.0&sort=worst")
+    assert watch.page.locator(".view-chip[aria-current]").inner_text().startswith("new version")
+    watch.expect_clean()
+
+
 def test_the_overview_follows_new_traffic_and_says_when_it_cannot(open_page, engine, world, served):
     watch = open_page()
     watch.go("/")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
-from prometheus_client import CollectorRegistry
+from console_people import KEY, NOW, ORIGIN, PASSWORD, Console, csrf_of, log_in, send
 from sqlalchemy import Engine, func, insert, select, update
 from starlette.testclient import TestClient
 
@@ -19,12 +18,11 @@ from groundwatch_collector.tables import feedback
 from groundwatch_review import accounts, audit
 from groundwatch_review import candidates as store
 from groundwatch_review.audit import Action, AuditLog
-from groundwatch_review.console import ConsoleConfig, console_app
+from groundwatch_review.console import ConsoleConfig
 from groundwatch_review.console.access import RULES, Permission
 from groundwatch_review.console.guard import CSRF_COOKIE, SESSION_COOKIE
 from groundwatch_review.console.login import own_path
 from groundwatch_review.console.login_limits import TRIES
-from groundwatch_review.passwords import Cost
 from groundwatch_review.tables import audit_log, candidates, console_users
 from groundwatch_scorer.judgement import (
     AnnotatorKind,
@@ -36,12 +34,7 @@ from groundwatch_scorer.judgement import (
     Verdict,
 )
 
-NOW = 1_790_000_000.0
-ORIGIN = "http://127.0.0.1:4390"
 TLS_ORIGIN = "https://desk.example"
-KEY = b"a" * 32
-CHEAP = Cost(n=2**4, r=8, p=1)
-PASSWORD = "correct horse battery"
 CANARY = "mia.canary@personal.example"
 
 
@@ -51,74 +44,9 @@ def database_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'groundwatch.db'}"
 
 
-class Console:
-    """One console over the test's database, with a clock to move, and as many browsers as wanted."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.now = NOW
-        self.registry = CollectorRegistry()
-        self.app = self.made()
-
-    def made(self, config: ConsoleConfig | None = None, **options: Any) -> Any:
-        options.setdefault("registry", self.registry)
-        return console_app(
-            self.engine,
-            config or ConsoleConfig(),
-            now=lambda: self.now,
-            candidate_key=b"k" * 32,
-            audit_key=KEY,
-            password_cost=CHEAP,
-            **options,
-        )
-
-    def user(self, name: str, *roles: str, holdout: bool = False) -> accounts.User:
-        with self.engine.connect() as connection:
-            first = not accounts.exist(connection)
-        if first and "admin" not in roles:
-            self.user("root", "admin")
-        return accounts.add(self.engine, name, roles, PASSWORD, NOW, holdout=holdout, cost=CHEAP)
-
-    def browser(self, app: Any = None, origin: str = ORIGIN) -> TestClient:
-        return TestClient(app or self.app, base_url=origin, follow_redirects=False)
-
-    def logged_in(self, name: str, *roles: str, holdout: bool = False) -> TestClient:
-        self.user(name, *roles, holdout=holdout)
-        browser = self.browser()
-        assert log_in(browser, name).status_code == 303
-        return browser
-
-    def logins(self) -> dict[str, float]:
-        names = ("ok", "wrong", "limited", "busy")
-        found = {n: self.registry.get_sample_value("groundwatch_console_logins_total", {"result": n}) for n in names}
-        return {name: value for name, value in found.items() if value}
-
-    def trail(self, *actions: str) -> list[tuple[str, str]]:
-        with self.engine.connect() as connection:
-            found = audit.newest(connection, limit=1000, actions=actions)[::-1]
-        return [(entry.actor, entry.about) for entry in found]
-
-
 @pytest.fixture
 def console(engine: Engine) -> Console:
     return Console(engine)
-
-
-def send(browser: TestClient, path: str, **fields: str) -> Any:
-    """Send a form as our own page would."""
-    origin = str(browser.base_url).rstrip("/")
-    if not csrf_of(browser):
-        browser.get("/login")
-    return browser.post(path, data={"csrf": csrf_of(browser), **fields}, headers={"origin": origin})
-
-
-def csrf_of(browser: TestClient) -> str:
-    names = (CSRF_COOKIE, f"__Host-{CSRF_COOKIE}")
-    return next((value for name in names if (value := browser.cookies.get(name))), "")
-
-
-def log_in(browser: TestClient, name: str, password: str = PASSWORD, **fields: str) -> Any:
-    return send(browser, "/login", name=name, password=password, **fields)
 
 
 # Whether anybody has to log in
@@ -409,7 +337,8 @@ def canary(engine: Engine, add_trace: Callable[..., str]) -> str:
 def pages_of(trace_id: str, candidate_id: str = "") -> list[str]:
     """Every page of the table of permissions that can be opened, for this trace."""
     named = {"{trace_id}": trace_id, "{candidate_id}": candidate_id}
-    paths = [path for method, path in RULES if method == "GET" and not path.startswith("/static")]
+    elsewhere = ("/static", "/views")  # files; and what only leads to the list
+    paths = [path for method, path in RULES if method == "GET" and not path.startswith(elsewhere)]
     filled = []
     for path in paths:
         filled.append(re.sub(r"\{\w+\}", lambda found: named[found[0]], path))

@@ -67,6 +67,9 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/traces"): Rule(Permission.READ),
     ("GET", "/traces/{trace_id}"): Rule(Permission.READ),
     ("GET", "/traces/{trace_id}/raw"): Rule(Permission.READ_RAW),
+    ("POST", "/views"): Rule(Permission.READ),  # written to the trail when the view has its identifier
+    ("GET", "/views/{view_id}"): Rule(Permission.READ),
+    ("POST", "/views/{view_id}/remove"): Rule(Permission.READ, Action.VIEW_REMOVED, "view_id"),
     ("POST", "/traces/{trace_id}/decision"): Rule(Permission.DECIDE, Action.VERDICT, "trace_id"),
     ("GET", "/review"): Rule(Permission.DECIDE),
     ("GET", "/labels"): Rule(Permission.READ),

@@ -21,8 +21,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from groundwatch_alerts.objectives import AlertsConfig, Objective
-from groundwatch_collector.ragtrace import Outcome
-from groundwatch_scorer.judgement import FaultLayer
 
 from .. import candidates as store
 from .. import desk, queries, readings
@@ -30,13 +28,13 @@ from ..audit import AuditLog
 from ..candidates import CandidatePolicy
 from ..export import export_jsonl
 from ..passwords import COST, Cost
-from ..queries import CandidateRow, TraceFilter, TraceRow
+from ..queries import CandidateRow
 from ..rereading import Rereading, RereadingConfig
 from . import addresses, charts, overview
 from .access import Access, Permission, Principal, principal_of
 from .administration import Administration
 from .candidatepage import candidate_page
-from .config import WINDOWS, ConsoleConfig
+from .config import ConsoleConfig
 from .formats import iso
 from .guard import FORM_LIMIT_BYTES, Forbidden, Guard, cookie, read_form
 from .login import Login, LoginMetrics
@@ -47,11 +45,8 @@ from .rawviews import RawViews
 from .rendering import HERE, YEAR_SECONDS, carried, environment, href, respond, set_cookie
 from .reviewdesk import REVIEWER_COOKIE, ReviewDesk, label_form, notice
 from .sessions import Lifetime, Sessions
+from .tracelist import TraceList, closed_sets
 from .tracepage import trace_page
-
-_LAST_MOMENT = 253_402_300_799.0  # the end of the year 9999
-VERDICTS = ("fail", "pass", "not_applicable", "unscored", "waiting", "not_sampled")
-SENTIMENTS = ("negative", "neutral", "positive")
 
 
 def console_app(
@@ -91,7 +86,14 @@ def console_app(
         always=login_always,
     )
     people = Administration(engine, audit, audit_key, console.page, now=now, cost=password_cost)
-    routes = [*console.routes(), *console.desk.routes(), *promised.routes(), *login.routes(), *people.routes()]
+    routes = [
+        *console.routes(),
+        *console.list.routes(),
+        *console.desk.routes(),
+        *promised.routes(),
+        *login.routes(),
+        *people.routes(),
+    ]
     app = Starlette(
         routes=routes,
         exception_handlers={
@@ -138,12 +140,14 @@ class Console:
             reviewer=self.reviewer,
             views=self.views,
         )
+        self.list = TraceList(
+            engine, config, now, audit=audit, views=self.views, page=self.page, waiting=self.desk.waiting
+        )
 
     def routes(self) -> list[Route | Mount]:
         return [
             Route("/", self.overview),
             Route("/api/overview", self.overview_json),
-            Route("/traces", self.traces),
             Route("/traces/{trace_id}", self.trace),
             Route("/traces/{trace_id}/raw", self.raw_trace),
             Route("/candidates", self.candidates),
@@ -211,52 +215,6 @@ class Console:
 
     # Traces
 
-    def traces(self, request: Request) -> Response:
-        asked = request.query_params
-        with queries.snapshot(self._engine) as connection:
-            apps = [seen.app for seen in queries.apps(connection)]
-            if not apps:
-                return self.page(request, "empty.html", {"collector_url": self._config.collector_url})
-            wanted = self._filter(asked, apps)
-            if not principal_of(request).may(Permission.READ_RAW):
-                wanted = replace(wanted, search="")  # what it finds would tell what the raw texts say
-            size = self._config.page_size
-            rows = queries.trace_rows(connection, wanted, size + 1, _cursor(asked.get("after", "")))
-            context = {
-                "f": wanted,
-                "window": _window(asked.get("window", ""), "all"),
-                "rows": rows[:size],
-                "after": _cursor_text(rows[size - 1]) if len(rows) > size else "",
-                "first_page": "after" not in asked,
-                "apps": apps,
-                "versions": [version for version, _first in queries.versions(connection, wanted.app)],
-                "strata": queries.strata_seen(connection, wanted.app),
-                "needs_review": self.desk.waiting(connection, wanted.app, request),
-                "app": wanted.app,
-            }
-        context["rows"] = self.views.questions(request, rows[:size])
-        return self.page(request, "traces.html", {**context, **_closed_sets()})
-
-    def _filter(self, asked: Mapping[str, str], apps: list[str]) -> TraceFilter:
-        def one_of(name: str, known: tuple[str, ...]) -> str:
-            return found if (found := asked.get(name, "")) in known else ""
-
-        app = asked.get("app", "")
-        length = WINDOWS[_window(asked.get("window", ""), "all")]
-        return TraceFilter(
-            app=app if app in apps else apps[0],
-            version=asked.get("version", ""),
-            stratum=asked.get("stratum", ""),
-            outcome=one_of("outcome", tuple(Outcome)),
-            verdict=one_of("verdict", VERDICTS),
-            layer=one_of("layer", tuple(FaultLayer)),
-            feedback=one_of("feedback", SENTIMENTS),
-            since=_moment(asked.get("since", ""), None if length is None else self._now() - length),
-            until=_moment(asked.get("until", ""), None),
-            search=asked.get("q", "").strip()[:200],
-            sort=one_of("sort", ("newest", "worst")) or "newest",
-        )
-
     def trace(self, request: Request) -> Response:
         """One trace, redacted; where nobody logs in, as it is."""
         return self._trace(request, raw=principal_of(request).everybody)
@@ -275,7 +233,7 @@ class Console:
             said = readings.of_trace(connection, trace_id)
             drawn = self.desk.should_be_blind(connection, record)
         record = self.views.record(request, record, raw=raw)
-        shared = {"record": record, "app": record.app, "needs_review": needs_review, "raw": raw, **_closed_sets()}
+        shared = {"record": record, "app": record.app, "needs_review": needs_review, "raw": raw, **closed_sets()}
         if record.trace is None:
             return self.page(request, "trace_counted.html", shared)
         context = {
@@ -403,40 +361,3 @@ def _closed_to(who: Principal, row: CandidateRow) -> str:
 def _asked(request: Request) -> overview.Asked:
     names = overview.Asked.__dataclass_fields__
     return replace(overview.Asked(), **{k: v for k, v in request.query_params.items() if k in names})
-
-
-def _closed_sets() -> dict[str, tuple[str, ...]]:
-    return {
-        "outcomes": tuple(Outcome),
-        "verdicts": VERDICTS,
-        "layers": tuple(FaultLayer),
-        "sentiments": SENTIMENTS,
-        "windows": tuple(WINDOWS),
-    }
-
-
-def _window(text: str, default: str) -> str:
-    return text if text in WINDOWS else default
-
-
-def _moment(text: str, default: float | None) -> float | None:
-    """Unix seconds in *text*; the default for what is no time that a page could write."""
-    try:
-        return found if 0.0 <= (found := float(text)) <= _LAST_MOMENT else default
-    except ValueError:
-        return default
-
-
-def _cursor(text: str) -> tuple[float, float, str] | None:
-    """Place in a list that an earlier page ended with; an odd one starts the list again."""
-    parts = text.split("~")
-    if len(parts) != 3 or not addresses.TRACE_ID.fullmatch(parts[2]):
-        return None
-    try:
-        return float(parts[0]), float(parts[1]), parts[2]
-    except ValueError:
-        return None
-
-
-def _cursor_text(row: TraceRow) -> str:
-    return f"{row.badness!r}~{row.started_at!r}~{row.trace_id}"

@@ -55,6 +55,10 @@
     return true;
   };
 
+  /* Details that hold a form are opened to write in it. */
+  for (const details of document.querySelectorAll("details[data-first-field]"))
+    details.addEventListener("toggle", () => { if (details.open) details.querySelector("input[type=text]").focus(); });
+
   const press = (key) => {
     if (going) {
       going = false;
