@@ -116,3 +116,34 @@ def test_a_python_with_neither_is_told_what_to_install(monkeypatch, tmp_path):
     module = _bootstrap(monkeypatch, tmp_path, "ensurepip", "pip")
     with pytest.raises(SystemExit, match="apt-get install python3-venv"):
         module._make_venv()
+
+
+def test_the_set_up_says_where_pip_is(monkeypatch, tmp_path):
+    bootstrap = _bootstrap(monkeypatch, tmp_path)
+    progress = bootstrap.Progress()
+    steps = []
+    for line in (
+        "Obtaining file:///src",
+        "Collecting sqlalchemy>=2.0 (from groundwatch==0.1.0)",
+        "  Downloading sqlalchemy-2.1-py3-none-any.whl (2.1 MB)",
+        "Installing collected packages: a, b, c",
+    ):
+        progress.follow([line + "\n"])
+        steps.append(progress.step)
+    assert steps == [
+        "pip starts",
+        "looking for sqlalchemy>=2.0 (package 1)",
+        "downloading sqlalchemy-2.1-py3-none-any.whl (2.1 MB) (package 1)",
+        "installing 3 packages",
+    ]
+    assert progress.last_lines[0] == "Obtaining file:///src"
+
+
+def test_the_set_up_is_not_silent_and_says_why_it_failed(monkeypatch, tmp_path, capsys):
+    """A real pip that cannot find what it is asked for, told of every hundredth of a second."""
+    bootstrap = _bootstrap(monkeypatch, tmp_path)
+    monkeypatch.setattr(bootstrap, "PYTHON", Path(sys.executable))
+    monkeypatch.setattr(bootstrap, "EVERY_SECONDS", 0.01)
+    with pytest.raises(SystemExit, match=r"failed: .* pip install .*--no-index"):
+        bootstrap._install("--no-index", "groundwatch-that-is-nowhere")
+    assert re.search(r"bootstrap: \d+ s: pip starts", capsys.readouterr().err)
