@@ -19,8 +19,10 @@ from groundwatch_alerts.objectives import (
 from groundwatch_alerts.rule_files import Alert, Group, Recording
 from groundwatch_alerts.traffic_rules import USUAL, requests
 
-HEADLINE = "and on (judge) groundwatch_headline_judge == 1"
-LEARNT = "on (app, criterion) rag_baseline_frozen == 1"
+# The estimate outlives the monitor by its window. What else is asked is remembered for an hour: an alert should not
+# end, or say that no baseline is known, only because the monitor is down.
+HEADLINE = "and on (judge) last_over_time(groundwatch_headline_judge[1h]) == 1"
+LEARNT = "on (app, criterion) last_over_time(rag_baseline_frozen[1h]) == 1"
 MIN_JUDGED_SHARE = 0.98
 _REGEX_SIGNS = ".+*?()|[]{}^$"  # RE2 knows a backslash before these; before other signs it is an error
 _APP = "{{ $labels.app }}"

@@ -26,7 +26,7 @@ RagRefusalShareChanged|RagMixShift|RagLatencyAboveObjective|RagEstimateBlind|Rag
   # A page says the same as a ticket, and more.
   - source_matchers: ['severity="page"']
     target_matchers: ['severity="ticket"', 'alertname=~"RagFailureRateAboveObjective|RagWrongRefusals"']
-    equal: [app, alertname]
+    equal: [app, alertname, criterion]
   # Without the monitor nothing that it says can be believed.
   - source_matchers: ['alertname="GroundwatchAbsent"']
     target_matchers: ['alertname=~"RagEstimateBlind|GroundwatchJudge.*|GroundwatchLogLag"']
@@ -36,6 +36,14 @@ time_intervals:
     time_intervals:
       - {times: [{start_time: "02:00", end_time: "02:01"}], days_of_month: ["31"], months: ["february"]}
 receivers:
+  # Where words are sent and no JSON, use those of groundwatch.tmpl. By mail, for example, with smtp_smarthost and
+  # smtp_from under `global`:
+  #   email_configs:
+  #     - to: on-call@shop.example
+  #       headers: {Subject: '{{ template "groundwatch.title" . }}'}
+  #       html: ""
+  #       text: '{{ template "groundwatch.text" . }}'
+  #       send_resolved: true
   - name: pages
     webhook_configs:
       - url: http://127.0.0.1:9095/pages
@@ -48,15 +56,20 @@ templates: [groundwatch.tmpl]
 """
 
 TEMPLATE = """\
-{{/* Words for a small screen: what, since when, where to look. Use as {{ template "groundwatch.title" . }} */}}
+{{/* Words for a small screen: what, since when, where to look. Use as {{ template "groundwatch.title" . }} */ -}}
 {{ define "groundwatch.title" -}}
 {{ if eq .Status "resolved" }}Over: {{ end }}{{ with .GroupLabels.app }}{{ . }}: {{ end -}}
-{{ (index .Alerts 0).Labels.alertname }}{{ if gt (len .Alerts) 1 }} (1 of {{ len .Alerts }}){{ end }}
+{{ $now := .Alerts.Firing }}{{ if eq .Status "resolved" }}{{ $now = .Alerts.Resolved }}{{ end -}}
+{{ (index $now 0).Labels.alertname }}{{ if gt (len $now) 1 }} ({{ len $now }} alerts){{ end }}
 {{- end }}
 {{ define "groundwatch.text" -}}
-{{ range .Alerts }}{{ .Annotations.summary }}
-{{ with .Labels.fault_layer }}Layer: {{ . }}{{ end }}{{ with .Labels.version }}, version {{ . }}{{ end }}
-{{ with .Annotations.traces_url }}Traces: {{ . }}
+{{ range .Alerts }}{{ if eq .Status "resolved" }}Over: {{ end }}{{ .Annotations.summary }}
+Since {{ .StartsAt.UTC.Format "Jan 2 15:04" }} UTC
+{{- if eq .Status "resolved" }}, until {{ .EndsAt.UTC.Format "Jan 2 15:04" }}{{ end }}
+{{ with .Labels.fault_layer }}Layer: {{ . }}
+{{ end }}{{ with .Labels.version }}Version: {{ . }}
+{{ end }}{{ with .Annotations.traces_url }}Look at: {{ . }}
+{{ end }}{{ with .Annotations.dashboard_url }}Dashboard: {{ . }}
 {{ end }}{{ with .Annotations.runbook_url }}Do now: {{ . }}
 {{ end }}
 {{ end }}

@@ -31,10 +31,13 @@ def monitor_groups(config: AlertsConfig) -> list[Group]:
 _COLLECTOR = (
     (
         "GroundwatchAbsent",
-        "absent(groundwatch_log_end_position) and absent(groundwatch_kafka_assigned_partitions)",
-        "Groundwatch sends no metrics: nobody would be told if answers became bad.",
-        "Prometheus sees no collector. See whether the process runs and whether its metrics port is scraped. Traces "
-        "wait in the applications' SDKs for a short time only.",
+        "label_replace(absent(groundwatch_log_end_position) and absent(groundwatch_kafka_assigned_partitions),\n"
+        '  "role", "collector", "", "")\n'
+        'or label_replace(absent(groundwatch_judge_queue_traces), "role", "scorer", "", "")\n'
+        'or label_replace(absent(groundwatch_tally_read_errors_total), "role", "exporter", "", "")',
+        "Groundwatch ({{ $labels.role }}) sends no metrics: nobody would be told if answers became bad.",
+        "Prometheus sees no process with the role {{ $labels.role }}. See whether it runs and whether its metrics "
+        "port is scraped. Without a collector, traces wait in the applications' SDKs for a short time only.",
         "15m",
     ),
     (

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,8 @@ ABOVE, WRONG, BLIND = "RagFailureRateAboveObjective", "RagWrongRefusals", "RagEs
 BURN, SLOW_BURN, CHANGE = "RagExecutionBudgetBurn", "RagExecutionBudgetBurnSlow", "RagQualityChange"
 VERSIONS = '{app="shop", criterion="any_failure", version="v2", against="v1"}'
 FIRES, SILENT = True, False
+ROLES = {"groundwatch_log_end_position": still(0), 'groundwatch_judge_queue_traces{state="waiting"}': still(0),
+         "groundwatch_tally_read_errors_total": still(0)}  # fmt: skip
 
 CASES = [
     Case(ABOVE, "30 % of the answers fail", FIRES, judged("any_failure", 0.3), 7, labels=PAGE),
@@ -190,8 +192,15 @@ CASES = [
          requests(1008, 9, answered=90, no_result=10), 169, 10),
     Case("RagMixShift", "half are refused instead of a tenth", FIRES, mix(50), 175, 30),
     Case("RagMixShift", "the mix is as ever", SILENT, mix(10), 175, 30),
-    Case("GroundwatchAbsent", "no collector is scraped", FIRES, one("up", still(0))),
-    Case("GroundwatchAbsent", "a collector is scraped", SILENT, one("groundwatch_log_end_position", still(0))),
+    Case("GroundwatchAbsent", "nothing is scraped", FIRES, one("up", still(0))),
+    *(
+        Case("GroundwatchAbsent", f"no {role} is scraped", FIRES, {k: v for k, v in ROLES.items() if k != series},
+             labels=f', role="{role}"')
+        for role, series in zip(("collector", "scorer", "exporter"), ROLES, strict=True)
+    ),
+    Case("GroundwatchAbsent", "every role is scraped", SILENT, ROLES),
+    Case("GroundwatchAbsent", "every role is scraped, the log is in Kafka", SILENT,
+         {**dict(list(ROLES.items())[1:]), "groundwatch_kafka_assigned_partitions": still(0)}),
     Case("GroundwatchCollectorDropping", "the log is full", FIRES,
          one(REJECTED + '{reason="log_full"}', up((5, 100)))),
     Case("GroundwatchCollectorDropping", "one of two kinds of records cannot be read", FIRES,
@@ -248,6 +257,23 @@ def test_an_alert_that_fires_stays_one_when_another_layer_comes_to_weigh_most(tm
         case, tmp_path, [f"count({firing}}})", f'count({firing}, fault_layer="rerank"}})', f"count({most})"]
     )
     assert said == ""
+
+
+@pytest.mark.service("prometheus")
+def test_while_the_monitor_is_down_nobody_is_told_that_no_baseline_is_known(tmp_path):
+    named = [Objective("named", "any_failure", 0.05, app="shop", judge="l")]
+    groups = [*recording_groups(named), *alert_groups(named, AlertsConfig())]
+    series = judged("any_failure", 0.3) | one(
+        'rag_baseline_frozen{app="shop", criterion="any_failure"}', "1x75 stale"
+    )
+    case = Case(ABOVE, "the monitor is killed after 6:20 h", FIRES, series, 7)
+    document: Any = case.document(tmp_path)
+    quick = [replace(group, interval="5m") for group in groups if group.name.endswith(("6h", "faults", "objectives"))]
+    (tmp_path / f"{ABOVE}.yaml").write_text(to_yaml(quick))
+    states = [f'count(ALERTS{{alertname="{ABOVE}", severity="page"}})', f'count(ALERTS{{alertname="{ABOVE}"}})']
+    rows = [{"expr": expr, "eval_time": "7h", "exp_samples": [{"labels": "{}", "value": 1}]} for expr in states]
+    document["tests"][0]["promql_expr_test"] = rows
+    assert run(document, tmp_path) == ""
 
 
 FIGURES = {

@@ -70,7 +70,7 @@ def test_bad_answers_reach_a_person_and_their_end_does_too(tmp_path):
     assert alert["labels"]["version"] == "1" and alert["labels"]["fault_layer"] == "generation"
     title, text = (rendered(tmp_path, firing, f"groundwatch.{part}") for part in ("title", "text"))
     assert title.strip() == "torture: RagFailureRateAboveObjective"
-    assert "of the answers of torture fail (any_failure); at most 5.0% may." in text
+    assert "of the answers of torture fail (any_failure); at most 5% may." in text and "\nSince " in text
     assert "Do now: https://wiki.example/runbooks/RagFailureRateAboveObjective.md" in text
     assert "/traces?app=torture&window=24h&sort=worst&verdict=fail" in text
     assert "{{" not in text and "<no value>" not in text and len(text) < 500

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import shutil
+import socketserver
 import subprocess
 import threading
 import time
@@ -58,6 +59,35 @@ def webhook() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def mailbox() -> Iterator[tuple[str, queue.Queue[str]]]:
+    """Host and port of a mail server that takes everything, and the messages that it took."""
+    mails: queue.Queue[str] = queue.Queue()
+
+    class Session(socketserver.StreamRequestHandler):
+        def say(self, line: str) -> None:
+            self.wfile.write(f"{line}\r\n".encode())
+
+        def handle(self) -> None:
+            self.say("220 mailbox")
+            while line := self.rfile.readline():
+                word = line.split()[0].upper() if line.split() else b""
+                if word == b"DATA":
+                    self.say("354 go on")
+                    mails.put(b"".join(iter(self.rfile.readline, b".\r\n")).decode())
+                self.say("221 bye" if word == b"QUIT" else "250 mailbox")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Session) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}", mails
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager
