@@ -46,7 +46,8 @@ class Wording:
         if query:
             found["traces_url"] = f"{self.config.console_url.rstrip('/')}{query}"
         if self.config.dashboard_url and dashboard:
-            found["dashboard_url"] = f"{self.config.dashboard_url.rstrip('/')}/d/{dashboard}"
+            filters = f"?var-{_OF_APP}" if BY_NAME[name].about == "application" else ""
+            found["dashboard_url"] = f"{self.config.dashboard_url.rstrip('/')}/d/{dashboard}{filters}"
         return found
 
 

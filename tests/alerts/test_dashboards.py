@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
@@ -15,8 +16,8 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from groundwatch_alerts.alert_names import BY_NAME
 from groundwatch_alerts.dashboards.grafana import FOLDER, json_of
 from groundwatch_alerts.dashboards.panels import BOARDS
-from groundwatch_alerts.objectives import AlertsConfig
-from groundwatch_alerts.rule_files import Group, Recording, to_yaml
+from groundwatch_alerts.objectives import CRITERIA, AlertsConfig, Objective
+from groundwatch_alerts.rule_files import Alert, Group, Recording, to_yaml
 from groundwatch_alerts.rule_set import alert_groups, recording_groups
 from groundwatch_deploy.reference import every_metric, exposed_name
 
@@ -63,14 +64,14 @@ def test_a_panel_says_what_to_do_and_leads_on(uid, panel):
     assert len(panel.description) > 25 and panel.description.endswith(".")
     assert panel.runbook == "" or panel.runbook in BY_NAME
     assert panel.page.startswith("/")
-    assert len({query.legend for query in panel.queries}) == len(panel.queries)
+    assert len({query.legend for query in panel.every_query}) == len(panel.every_query)
 
 
 def test_every_metric_of_a_panel_is_exposed_or_recorded():
     recorded = {rule.record for group in recording_groups([]) for rule in group.rules if isinstance(rule, Recording)}
     exposed = {exposed_name(family) for family, _labels in every_metric()}
     for _uid, panel in PANELS:
-        for query in panel.queries:
+        for query in panel.every_query:
             for name in re.findall(r"\b(?:rag|groundwatch)_[a-z_]+\b(?!:)|\brag:\w+:\w+", query.expr):
                 assert name in recorded or name.removesuffix("_bucket") in exposed, (panel.title, name)
 
@@ -78,17 +79,23 @@ def test_every_metric_of_a_panel_is_exposed_or_recorded():
 def test_alerts_link_to_dashboards_that_exist():
     uids = {board.uid for board in BOARDS}
     config = AlertsConfig(dashboard_url="https://grafana.example")
-    for group in alert_groups([], config):
+    targets = {"latency": 4.0, "first_token": 1.0, "cost": 0.02}
+    promises = [Objective(name, name, targets.get(name, 0.05), app="shop") for name in CRITERIA]
+    for group in alert_groups(promises, config):
         for rule in group.rules:
-            link = getattr(rule, "annotations", {}).get("dashboard_url", "")
-            assert link == "" or link.rsplit("/", 1)[1] in uids, link
+            if isinstance(rule, Alert):
+                about_application = BY_NAME[rule.alert].about == "application"
+                link = urlsplit(rule.annotations["dashboard_url"])
+                assert link.path.removeprefix("/d/") in uids, rule.alert
+                assert link.query == ("var-app={{ $labels.app | urlquery }}" if about_application else ""), rule.alert
+                assert ("traces_url" in rule.annotations) == about_application, rule.alert
 
 
 @pytest.mark.service("prometheus")
 def test_prometheus_parses_every_query(tmp_path):
     rules = [
         Recording(f"panel:q{index}:x", plain(query.expr))
-        for index, query in enumerate(query for _uid, panel in PANELS for query in panel.queries)
+        for index, query in enumerate(query for _uid, panel in PANELS for query in panel.every_query)
     ]
     path: Path = tmp_path / "rules.yaml"
     path.write_text(to_yaml([Group("panels", rules)]))

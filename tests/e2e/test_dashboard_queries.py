@@ -15,6 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from groundwatch import names
 from groundwatch_alerts.dashboards.panels import BOARDS
+from groundwatch_alerts.objectives import Objective
 from groundwatch_alerts.rule_files import to_yaml
 from groundwatch_alerts.rule_set import recording_groups
 from groundwatch_collector.ledger import report
@@ -84,7 +85,8 @@ def test_every_panel_of_every_dashboard_shows_something(tmp_path, prometheus):
     decide = replace(settings.decide, rates=everything, grace_seconds=0.05, idle_seconds=0.2)
     rules = tmp_path / "rules.yaml"
     rules.write_text(to_yaml(replace(group, interval="1s") for group in recording_groups([])))
-    with Monitor(replace(settings, decide=decide)) as monitor:
+    promised = (Objective("good", "any_failure", 0.05), Objective("up", "execution", 0.01))
+    with Monitor(replace(settings, decide=decide, objectives=promised)) as monitor:
         addresses = monitor.start()
         send(monitor, addresses.ingest, 0, 90, "v1")
         send(monitor, addresses.ingest, 1_000, 90, "v2")
@@ -94,7 +96,7 @@ def test_every_panel_of_every_dashboard_shows_something(tmp_path, prometheus):
         send(monitor, addresses.ingest, 2_000, 12, "v1")
         send(monitor, addresses.ingest, 3_000, 12, "v2")
         check_exemplars(addresses.console, url)
-        queries = {(p.title, q.expr) for board in BOARDS for p in board.panels for q in p.queries}
+        queries = {(p.title, q.expr) for board in BOARDS for p in board.panels for q in p.every_query}
         missing = {key for key in queries if not ask(url, key[1])}
         until(partial(_all_answer, url, missing), f"{len(missing)} queries: {sorted(missing)[:3]}")
 

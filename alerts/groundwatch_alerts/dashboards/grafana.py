@@ -20,6 +20,7 @@ FOLDER = Path(__file__).parent
 CONSOLE = "${console}"
 RUNBOOKS = "${runbooks}"
 _SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
+_LIMIT = "L"  # the query of what was promised
 _WIDTH, _HEIGHT, _COLUMNS = 12, 9, 24
 _LABELS = {"app": "rag_requests_total", "criterion": "rag_judged_total", "judge": "rag_judged_total"}
 
@@ -80,6 +81,8 @@ def _panel(panel: Panel, place: models.GridPos, number: int) -> timeseries.Panel
     builder.description(panel.description).links(list(_links(panel)))
     for index, query in enumerate(panel.queries):
         builder.with_target(_target(query, chr(ord("A") + index)))
+    if panel.limit is not None:
+        builder.with_target(_target(panel.limit, _LIMIT))
     return builder
 
 
@@ -95,6 +98,9 @@ def _lines(panel: Panel) -> timeseries.Panel:
         thin = [models.DynamicConfigValue(id_val="custom.lineWidth", value=0)]
         filled = [*thin, models.DynamicConfigValue(id_val="custom.fillOpacity", value=12)]
         builder.override_by_query("B", thin).override_by_query("C", filled)
+    if panel.limit is not None:
+        dashed = models.DynamicConfigValue(id_val="custom.lineStyle", value={"fill": "dash", "dash": [10, 10]})
+        builder.override_by_query(_LIMIT, [dashed])
     if any(query.expr.startswith("rag_version_") for query in panel.queries):
         builder.min(-1 if panel.unit == "percentunit" else -10)
     return builder

@@ -28,8 +28,13 @@ class Panel:
     description: str  # what it says, and what to do
     queries: Sequence[Query]
     look: Look = "lines"  # band: queries are estimate, lower bound, upper bound
+    limit: Query | None = None  # what was promised: a dashed line
     runbook: str = ""  # name of an alert
     page: str = "/"  # of the console
+
+    @property
+    def every_query(self) -> list[Query]:
+        return [*self.queries, *([] if self.limit is None else [self.limit])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +72,21 @@ def _failure_rate(labels: str, legend: str, window: str = "6h") -> list[Query]:
     ]
 
 
+def _promised(labels: str, legend: str = "{{app}}") -> Query:
+    """The objective of each app, where it has one."""
+    return Query(f"max by (app, criterion) (rag_objective_fail_ratio{{{labels}}})", f"{legend} objective")
+
+
 _ANSWERS = Panel(
     "How many answers fail?",
     "percentunit",
     "Share of all traffic over 6 hours, estimated from judged traces, with its 95 % interval. Act on the lower line: "
-    "a wide band says that little was judged. Then open the worst traces.",
+    "a wide band says that little was judged. Dashed: the objective. Then open the worst traces.",
     _failure_rate(_ANY, "{{app}}"),
     "band",
-    "RagFailureRateAboveObjective",
-    _WORST,
+    _promised(f'{_APP}, criterion="any_failure"'),
+    runbook="RagFailureRateAboveObjective",
+    page=_WORST,
 )
 _LATENCY = Panel(
     "How long do users wait?",
@@ -118,16 +129,17 @@ ON_CALL = Board(
             "In 6 hours. Below about 60 the interval is wide and alerts say that they are blind: look at the judge.",
             [Query(f"rag:judged:6h{{{_ANY}}}", "{{app}}")],
             "number",
-            "RagEstimateBlind",
-            "/alerts",
+            runbook="RagEstimateBlind",
+            page="/alerts",
         ),
         _OUTCOMES,
         Panel(
             "How many requests fail to run?",
             "percentunit",
-            "Errors and timeouts of all requests that were not cancelled, over an hour. Above the objective: roll "
-            "back or fail over, then look at the classes of errors.",
+            "Errors and timeouts of all requests that were not cancelled, over an hour. Above the objective "
+            "(dashed): roll back or fail over, then look at the classes of errors.",
             [Query(f"rag:execution_fail_ratio:1h{{{_APP}}}", "{{app}}")],
+            limit=_promised(f'{_APP}, criterion="execution"'),
             runbook="RagExecutionBudgetBurn",
             page="/traces?outcome=error&window=1h",
         ),
@@ -166,8 +178,9 @@ QUALITY = Board(
             "Context relevance bad: retrieval first. Choose one criterion above to see its band alone.",
             _failure_rate(_JUDGED, "{{app}} {{criterion}}"),
             "band",
-            "RagFailureRateAboveObjective",
-            _WORST,
+            _promised(f'{_APP}, criterion=~"$criterion"', "{{app}} {{criterion}}"),
+            runbook="RagFailureRateAboveObjective",
+            page=_WORST,
         ),
         Panel(
             "Over a day",
@@ -175,8 +188,8 @@ QUALITY = Board(
             "The same over 24 hours: narrower and slower. Use it to decide, and the 6 hours to notice.",
             _failure_rate(_JUDGED, "{{app}} {{criterion}}", "24h"),
             "band",
-            "RagFailureRateAboveObjective",
-            _WORST,
+            runbook="RagFailureRateAboveObjective",
+            page=_WORST,
         ),
         Panel(
             "Judged traces (n)",
@@ -257,8 +270,8 @@ RETRIEVAL = Board(
             "Criterion context relevance over 6 hours. High while faithfulness is good: index, filters, rewriting.",
             _failure_rate(f'{_APP}, criterion="context_relevance", judge=~"$judge"', "{{app}}"),
             "band",
-            "RagFailureRateAboveObjective",
-            "/traces?layer=retrieval&window=24h",
+            runbook="RagFailureRateAboveObjective",
+            page="/traces?layer=retrieval&window=24h",
         ),
         Panel(
             "How many requests find nothing?",
@@ -307,8 +320,8 @@ REFUSALS = Board(
             "Criterion refusal over 6 hours, of all answers. High: undo the last change of prompt or model.",
             _failure_rate(_REFUSAL, "{{app}}"),
             "band",
-            "RagWrongRefusals",
-            "/traces?outcome=refused&sort=worst&window=24h",
+            runbook="RagWrongRefusals",
+            page="/traces?outcome=refused&sort=worst&window=24h",
         ),
         Panel(
             "Outcome and whether it was right",
@@ -347,8 +360,8 @@ VERSIONS = Board(
                 Query(f"rag_version_difference_high{{{_APP}}}", "{{app}} {{criterion}} at most"),
             ],
             "band",
-            "RagVersionWorse",
-            "/versions",
+            runbook="RagVersionWorse",
+            page="/versions",
         ),
         Panel(
             "Evidence that the two differ",
@@ -453,7 +466,7 @@ MONITOR = Board(
             "How many traces wait for a verdict?",
             "short",
             "Rising for an hour: the judge is too slow or away.",
-            [Query("sum by (state) (groundwatch_judge_queue_traces)", "{{state}}")],
+            [Query("max by (state) (groundwatch_judge_queue_traces)", "{{state}}")],  # each scorer tells of all
             runbook="GroundwatchJudgeBacklogOld",
         ),
         Panel(
