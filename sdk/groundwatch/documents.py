@@ -21,6 +21,10 @@ _SCORES = ("score", "relevance_score", "similarity", "_score")
 _VERSIONS = ("version", "doc_version", "document_version")
 _TITLES = ("title", "name")
 _METADATA = ("metadata", "meta", "payload")
+_METADATA_KEYS = frozenset(_METADATA)
+_COPIED_OR_COUNTED = frozenset((*_METADATA, *_TEXTS))
+_WITHOUT_TEXT = frozenset((*_IDS, *_SCORES, *_VERSIONS))
+_ONLY_STRINGS = {str}
 _READ = frozenset((*_IDS, *_TEXTS, *_SCORES, *_VERSIONS, *_TITLES, *_METADATA))
 
 
@@ -46,15 +50,53 @@ class Fields:
     version: Any = None
 
 
-@dataclass(slots=True)
 class Snapshot:
-    items: list[Any]
-    total: int  # how many documents there were
-    size: int  # estimated bytes held
+    """The documents of one list, copied. Equal dicts are one flat list of values: see :func:`_snapshot_of_equals`."""
+
+    __slots__ = ("_keys", "_values", "size", "total")
+
+    def __init__(self, values: list[Any], keys: tuple[Any, ...], total: int, size: int) -> None:
+        self._values = values
+        self._keys = keys  # of each document, when *values* is flat; else ()
+        self.total = total  # how many documents there were
+        self.size = size  # estimated bytes held
+
+    @property
+    def items(self) -> list[Any]:
+        """The documents, or the first ``MAX_LISTED`` of them."""
+        keys, width = self._keys, len(self._keys)
+        if not width:
+            return self._values
+        return [
+            dict(zip(keys, self._values[at : at + width], strict=True)) for at in range(0, len(self._values), width)
+        ]
+
+    def forget_texts(self) -> None:
+        """Let go of the texts where they are not wanted, so that waiting requests do not hold them."""
+        if not self._forget_columns():
+            self._values, self._keys = [without_text(item) for item in self.items], ()
+        self.size = 200 * min(self.total, MAX_LISTED)
+
+    def _forget_columns(self) -> bool:
+        """The same without reading each document: where all say who they are, and none in a dict of its own."""
+        keys, width = self._keys, len(self._keys)
+        if not _METADATA_KEYS.isdisjoint(keys) or (ident := next((key for key in _IDS if key in keys), None)) is None:
+            return False
+        if None in self._values[keys.index(ident) :: width]:
+            return False
+        kept = [at for at, key in enumerate(keys) if key in _WITHOUT_TEXT]
+        columns = [self._values[at::width] for at in kept]
+        self._keys = tuple(keys[at] for at in kept)
+        self._values = [value for row in zip(*columns, strict=True) for value in row]
+        return True
 
 
 def snapshot(documents: object) -> Snapshot | None:
     """Copy *documents* shallowly, or return None when they can only be read once (a generator)."""
+    if type(documents) is list and documents and type(documents[0]) is dict and len(documents) <= MAX_LISTED:
+        made = _snapshot_of_equals(documents)
+        if made is not None:
+            return made
     if isinstance(documents, (str, bytes, Mapping, Document)):
         documents = (documents,)
     if not isinstance(documents, Iterable) or not isinstance(documents, Sized):
@@ -66,7 +108,34 @@ def snapshot(documents: object) -> Snapshot | None:
         copied = _copy_dict(document) if type(document) is dict else _copy(document)
         items.append(copied)
         size += _text_size(copied)
-    return Snapshot(items, total, size)
+    return Snapshot(items, (), total, size)
+
+
+def _snapshot_of_equals(documents: list[Any]) -> Snapshot | None:
+    """Dicts with the same keys in the same order as one flat list, or None for others.
+
+    One object instead of one for each document: the garbage collector counts objects, and runs on the thread that
+    makes them.
+    """
+    keys = tuple(documents[0])
+    values: list[Any] = []
+    for document in documents:
+        if type(document) is not dict or tuple(document) != keys:
+            return None
+        values += document.values()
+    width = len(keys)
+    if not width or len(values) != width * len(documents):  # another thread is changing them
+        return None
+    size = 200 * len(documents)
+    for key in _COPIED_OR_COUNTED.intersection(keys):
+        column = values[keys.index(key) :: width]
+        if key in _METADATA_KEYS:
+            values[keys.index(key) :: width] = [v.copy() if type(v) is dict else v for v in column]
+        elif set(map(type, column)) == _ONLY_STRINGS:
+            size += sum(map(len, column)) * (1 if column[0].isascii() else 3)  # a list is in one language, mostly
+        else:
+            return None
+    return Snapshot(values, keys, len(documents), size)
 
 
 def _copy_dict(document: dict[str, Any]) -> dict[str, Any]:

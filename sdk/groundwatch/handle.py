@@ -12,7 +12,7 @@ from opentelemetry import context
 
 from groundwatch import documents as docs
 from groundwatch import names
-from groundwatch.nesting import Attachment, OpenSpan, calling_span, context_for, current_scope, surrounding_span
+from groundwatch.nesting import Attachment, OpenSpan, calling_span, context_for, current_scope, surroundings
 from groundwatch.outcomes import decide, error_record, known_word
 from groundwatch.quiet import note_internal_error, quiet, tell_once
 from groundwatch.records import (
@@ -49,7 +49,17 @@ class Recorder(Protocol):
 class Request(Scoped):
     """One request. A context manager, sync and async; or ended by the stream that carries its answer."""
 
-    __slots__ = ("__weakref__", "_attachment", "_ended", "_escaped", "_holds", "_record", "_recorder", "_text")
+    __slots__ = (
+        "__weakref__",
+        "_attachment",
+        "_ended",
+        "_escaped",
+        "_holds",
+        "_nested",
+        "_record",
+        "_recorder",
+        "_text",
+    )
 
     def __init__(self, recorder: Recorder, record: RequestRecord) -> None:
         self._recorder = recorder
@@ -58,6 +68,7 @@ class Request(Scoped):
         self._text = recorder.keeps_text
         self._attachment: Attachment | None = None
         self._holds = 0  # who keeps it open: the with block, and each running stream
+        self._nested = False  # a stage of it was opened, so a call may belong to that
         self._ended = False
         self._escaped: ErrorRecord | None = None
 
@@ -268,9 +279,10 @@ class Request(Scoped):
 
     def _stage_for(self, name: str) -> StageRecord:
         """The open stage of that name in this execution context, or one that lasted from the last mark to now."""
-        scope = current_scope()
-        if isinstance(scope, Stage) and scope._request is self and scope._record.name == name:
-            return scope._record
+        if self._nested:
+            scope = current_scope()
+            if isinstance(scope, Stage) and scope._request is self and scope._record.name == name:
+                return scope._record
         now = time.monotonic_ns()
         stage = StageRecord(name, self._record.span_id, self._record.mark, now)
         self._add_stage(stage)
@@ -298,8 +310,7 @@ class Request(Scoped):
             self._record.flags.add("documents_unreadable")
             return
         if not self._text:
-            taken.items = [docs.without_text(item) for item in taken.items]
-            taken.size = 200 * len(taken.items)
+            taken.forget_texts()
         stage.documents = taken
         self._record.size += taken.size
 
@@ -310,7 +321,7 @@ class Request(Scoped):
         record = self._record
         if not self._open("answer"):
             return
-        found = text_of(text)
+        found = text if type(text) is str else text_of(text)
         if found is None and text is not None:
             record.flags.add("answer_unreadable")
         record.answer = self._kept(found) if found is not None else record.answer
@@ -326,7 +337,7 @@ class Request(Scoped):
 
     def _kept(self, text: Any) -> str | None:
         """The text, or "" where only the fact that there was one is wanted."""
-        found = text_of(text)
+        found = text if type(text) is str else text_of(text)
         if found is None:
             return None
         if not self._text:
@@ -342,8 +353,8 @@ class Stage(Scoped):
 
     def __init__(self, request: Request, name: str, source: str | None, model: str | None) -> None:
         self._request: Request = request
-        scope = current_scope()
-        outer = scope._record.span_id if isinstance(scope, Stage) and scope._request is request else None
+        scope = current_scope() if request._nested else None
+        outer = scope._record.open_span_id() if isinstance(scope, Stage) and scope._request is request else None
         self._record: StageRecord = StageRecord(name, outer or request._record.span_id, time.monotonic_ns())
         self._record.source = source
         self._record.model = model
@@ -351,10 +362,11 @@ class Stage(Scoped):
 
     @quiet
     def _enter(self) -> None:
-        self._record.start = time.monotonic_ns()
-        self._request._add_stage(self._record)
-        span = OpenSpan(self._request._record, self._record.span_id)
-        self._attachment = Attachment(context_for(self, span))
+        request, record = self._request, self._record
+        request._nested = True
+        record.start = time.monotonic_ns()
+        request._add_stage(record)
+        self._attachment = Attachment(context_for(self, OpenSpan(request._record, record.open_span_id())))
 
     @quiet
     def _exit(self, error: BaseException | None) -> None:
@@ -482,14 +494,14 @@ def open_request(
 
 def _place(record: RequestRecord, recorder: Recorder, wanted: str | None, traceparent: str | None) -> None:
     """Choose the trace. A trace holds one request: a second one in it gets its own, and a link."""
-    around = surrounding_span()
+    around, scope = surroundings()
     given = _parse_trace_id(wanted)
     if given:
         record.trace_id = given
         if around is not None:
             record.parent, record.link = (around, None) if around.trace_id == given else (None, around)
         return
-    inside_ours = current_scope() is not None and not _scope_record(current_scope()).end
+    inside_ours = scope is not None and not _scope_record(scope).end
     caller = calling_span(traceparent) if traceparent and not inside_ours else None
     if caller is not None and (around is None or around.trace_id != caller.trace_id):
         record.link, around = around, caller  # the host's own span is of another trace: it did not read the header

@@ -53,7 +53,8 @@ class Lane:
         self.queue_size = queue_size
         self.queue_bytes = queue_bytes
         # Reentrant: a signal handler that flushes, or a finalizer, may interrupt its own thread in here.
-        self.changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self.changed = threading.Condition(self._lock)
         self.requests: deque[RequestRecord] = deque()
         self.feedback: deque[Feedback] = deque()
         self.held = 0  # requests that the worker has taken and not settled
@@ -75,7 +76,7 @@ class Lane:
 
     def put(self, record: RequestRecord) -> None:
         """Queue *record*, or count it as dropped. The newest is dropped: what waits has waited longest."""
-        with self.changed:
+        with self._lock:
             if self.closed:
                 self.dropped["closed"] += 1
             elif len(self.requests) + self.held >= self.queue_size:
@@ -141,6 +142,10 @@ class Lane:
     def has_full_batch(self) -> bool:
         """Whether a full batch of requests waits."""
         return len(self.requests) >= FULL_BATCH
+
+    def in_haste(self) -> bool:
+        """Whether somebody waits for the worker, or more than it can send at once."""
+        return self.urgent or self.ending or self.has_full_batch()
 
     def settle(self, records: list[RequestRecord], dropped: str = "") -> None:
         """The worker is done with *records*: they are sent, or lost for the reason *dropped*."""

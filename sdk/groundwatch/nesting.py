@@ -6,9 +6,11 @@ from typing import Any
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
-from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, SpanContext, TraceFlags
+from opentelemetry.trace import INVALID_SPAN, INVALID_SPAN_CONTEXT, NonRecordingSpan, SpanContext, TraceFlags
 
 _SCOPE = context.create_key("groundwatch-scope")
+# Where OpenTelemetry keeps the current span. Asked once, so that both values go in with one copy of the context.
+(_SPAN,) = trace.set_span_in_context(INVALID_SPAN, Context())
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
@@ -43,10 +45,13 @@ class OpenSpan(NonRecordingSpan):
         return f"OpenSpan({self.get_span_context()!r})"
 
 
-def surrounding_span() -> SpanContext | None:
-    """The valid span that runs now, ours or another tracer's."""
-    found = trace.get_current_span().get_span_context()
-    return found if found.is_valid else None
+def surroundings() -> tuple[SpanContext | None, Any]:
+    """The valid span that runs now, ours or another tracer's, and our innermost open request or stage."""
+    around = context.get_current()
+    if _SPAN not in around:
+        return None, around.get(_SCOPE)
+    found = trace.get_current_span(around).get_span_context()
+    return found if found.is_valid else None, around.get(_SCOPE)
 
 
 def calling_span(traceparent: str) -> SpanContext | None:
@@ -62,10 +67,9 @@ def current_scope() -> Any:
     return context.get_value(_SCOPE)
 
 
-def context_for(scope: Any, span: OpenSpan | None) -> Context:
+def context_for(scope: Any, span: OpenSpan) -> Context:
     """The current context with *scope* in it, and *span* as the parent of what starts next."""
-    made = context.set_value(_SCOPE, scope)
-    return trace.set_span_in_context(span, made) if span is not None else made
+    return Context(context.get_current(), **{_SCOPE: scope, _SPAN: span})
 
 
 class Attachment:

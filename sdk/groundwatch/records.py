@@ -60,7 +60,7 @@ class StageRecord:
 
     def __init__(self, name: str, parent_id: int, start: int, end: int = 0) -> None:
         self.name = name
-        self.span_id = new_span_id()
+        self.span_id = 0  # drawn when somebody asks for it: see open_span_id
         self.parent_id = parent_id
         self.start = start  # monotonic ns
         self.end = end  # monotonic ns; 0 = still open
@@ -72,6 +72,12 @@ class StageRecord:
         self.output_tokens: int | None = None
         self.attempts = 1
         self.error: ErrorRecord | None = None
+
+    def open_span_id(self) -> int:
+        """The id of its span. Drawn once: here where spans nest under it, else by the background worker."""
+        if not self.span_id:
+            self.span_id = new_span_id()
+        return self.span_id
 
 
 class RequestRecord:

@@ -145,7 +145,7 @@ class SpanBuilder:
         self._mark(attributes, set(), out)
         return ReadableSpan(
             name=_stage_name(stage, attributes),
-            context=_context(record, stage.span_id),
+            context=_context(record, stage.open_span_id()),
             parent=_context(record, stage.parent_id),
             resource=self._resource,
             attributes=attributes,

@@ -55,7 +55,8 @@ class _Collected:
         self._stage = None if whole else StageRecord("answer", record.span_id, time.monotonic_ns())
         if self._stage is not None:
             request._add_stage(self._stage)
-        self.within = context_for(request, OpenSpan(record, self._stage.span_id if self._stage else record.span_id))
+        span_id = record.span_id if self._stage is None else self._stage.open_span_id()
+        self.within = context_for(request, OpenSpan(record, span_id))
         request._hold()
 
     def __enter__(self) -> None:

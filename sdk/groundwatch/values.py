@@ -50,14 +50,17 @@ def tokens_of(usage: Any) -> tuple[int | None, int | None]:
 
 
 def _named(usage: Any, *keys: str) -> Any:
+    is_mapping = type(usage) is dict or isinstance(usage, Mapping)
     for key in keys:
-        value = usage.get(key) if isinstance(usage, Mapping) else getattr(usage, key, None)
+        value = usage.get(key) if is_mapping else getattr(usage, key, None)
         if value is not None:
             return value
     return None
 
 
 def _count(value: Any) -> int | None:
+    if type(value) is int:
+        return value if 0 <= value < _MAX_TOKENS else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return int(value) if math.isfinite(value) and 0 <= value < _MAX_TOKENS else None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from typing import Protocol
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, overload
 
 from opentelemetry.sdk.trace import ReadableSpan
 
@@ -18,6 +20,8 @@ from groundwatch.spans import Encoded, SpanBuilder
 LINGER_SECONDS = 0.2  # so that a batch forms; a flush does not wait for it
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
+BREATH_SECONDS = 1e-6  # the system makes about 50 microseconds of it
+SPANS_A_BREATH = 6  # about one request
 FEEDBACK_PER_BATCH = 8  # while a full batch of requests waits: each takes a connection and an answer of its own
 FEEDBACK_ATTEMPTS = 20  # with the pauses above: about eight minutes
 
@@ -28,6 +32,30 @@ def load_exporter(settings: Settings) -> None:
 
 class Builder(Protocol):
     def build(self, record: RequestRecord, dropped: int) -> Encoded: ...
+
+
+class _InSlices(Sequence[ReadableSpan]):
+    """Spans which an encoder reads one after the other: *breathe* is called now and then between them."""
+
+    def __init__(self, spans: Sequence[ReadableSpan], breathe: Callable[[], None]) -> None:
+        self._spans = spans
+        self._breathe = breathe
+
+    def __iter__(self) -> Iterator[ReadableSpan]:
+        for number, span in enumerate(self._spans, start=1):
+            yield span
+            if number % SPANS_A_BREATH == 0:
+                self._breathe()
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    @overload
+    def __getitem__(self, at: int) -> ReadableSpan: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[ReadableSpan]: ...
+    def __getitem__(self, at: int | slice) -> ReadableSpan | Sequence[ReadableSpan]:
+        return self._spans[at]
 
 
 class Worker:
@@ -90,6 +118,14 @@ class Worker:
             if encoded is not None:
                 size += encoded.size
                 self._batch.append((record, encoded))
+            self._breathe()
+
+    def _breathe(self) -> None:
+        """Let go of the interpreter lock for a moment: a request that has waited for it runs on now, and not only
+        when the interpreter takes it away, after 5 ms. Not while somebody waits for us, or a whole batch does.
+        """
+        if not self._lane.in_haste():
+            time.sleep(BREATH_SECONDS)
 
     def _build(self, record: RequestRecord) -> Encoded | None:
         try:
@@ -126,7 +162,7 @@ class Worker:
 
     def _deliver(self, spans: list[ReadableSpan]) -> Delivery:
         attempt = self._lane.attempt_begins()
-        delivery = self._spans.send(spans)
+        delivery = self._spans.send(_InSlices(spans, self._breathe))
         self._note(delivery, attempt, "requests")
         return delivery
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import groundwatch
 from groundwatch import names
-from groundwatch.documents import MAX_LISTED, snapshot
+from groundwatch.documents import MAX_LISTED, read, snapshot
 from groundwatch.outcomes import error_record
 from groundwatch.records import RequestRecord, StageRecord
 from groundwatch.settings import resolve
@@ -253,3 +253,45 @@ def test_whatever_comes_in_what_goes_out_is_valid(mode, query, answer, document,
     assert [d["rank"] for d in documents] == [1, 2, 3]
     assert all(d.get("score") is None or math.isfinite(d["score"]) for d in documents)
     assert {a.key: a.value.int_value for a in root.attributes}[names.DROPPED_BY_SDK] == 3
+
+
+_plain = (
+    st.none() | st.integers() | st.text(max_size=5) | st.dictionaries(st.sampled_from(["id", "source"]), st.text())
+)
+_keys = ["id", "_id", "content", "text", "score", "version", "title", "metadata", "meta", "lang"]
+
+
+@given(st.lists(st.sampled_from(_keys), unique=True, max_size=5), st.data())
+def test_equal_dicts_are_kept_in_one_list_and_read_as_others_are(keys, data):
+    kinds = {key: data.draw(st.sampled_from([st.text(max_size=5), _plain])) for key in keys}
+    documents = [{key: data.draw(kinds[key]) for key in keys} for _ in range(data.draw(st.integers(1, 4)))]
+    read_alike(documents)
+
+
+@pytest.mark.parametrize(
+    "other", [{"score": 1}, {"version": "2", "lang": "en"}, {"meta": {"id": "m"}}, {"_id": None}]
+)
+@pytest.mark.parametrize("ident", [{}, {"id": None}, {"id": "a"}])
+def test_equal_dicts_without_texts_keep_their_names(ident, other):
+    read_alike([{**ident, "content": "x", **other}, {**ident, "content": "y", **other}])
+
+
+def read_alike(documents):
+    """A list of equal dicts is read as the tuple of them is, which is copied one by one."""
+    packed, one_by_one = snapshot(documents), snapshot(tuple(documents))
+    assert packed is not None and one_by_one is not None and packed.total == one_by_one.total
+    assert packed.items == one_by_one.items == documents
+    packed.forget_texts()
+    one_by_one.forget_texts()
+    assert packed.size == one_by_one.size
+    for kept, other in zip(map(read, packed.items), map(read, one_by_one.items), strict=True):
+        assert (kept.id, kept.score, kept.version) == (other.id, other.score, other.version)
+        assert kept.text is None and kept.title is None
+
+
+@pytest.mark.parametrize("last", [{"id": "b", "content": "x"}, {"content": "x", "id": "b", "meta": {}}, "b"])
+def test_what_a_reranker_changes_later_is_not_in_the_copy(last):
+    documents: list[Any] = [{"id": "a", "content": "x", "meta": {"score": 1}}, last]
+    taken = snapshot(documents)
+    documents[0]["meta"]["score"] = documents[0]["score"] = 2
+    assert taken is not None and [read(item).score for item in taken.items][:1] == [1]

@@ -10,12 +10,14 @@ import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
 import groundwatch
 from groundwatch import client, names, worker
-from groundwatch.lane import FULL_BATCH
+from groundwatch.lane import FULL_BATCH, Lane
+from groundwatch.records import RequestRecord
 
 
 def ask(n=1, **settings):
@@ -504,3 +506,28 @@ def test_grpc(grpc_receiver, monkeypatch):
     groundwatch.feedback("1" * 32, score=1)
     assert groundwatch.stats().feedback_dropped == {"no_endpoint": 1}
     groundwatch.shutdown(5)
+
+
+def test_the_worker_lets_go_of_the_interpreter_between_requests(configured, monkeypatch):
+    breaths: list[float] = []
+    monkeypatch.setattr(worker, "time", SimpleNamespace(sleep=breaths.append))
+    monkeypatch.setattr(worker, "LINGER_SECONDS", 0.0)
+    with groundwatch.request("q") as r:
+        for stage in ("rewrite", "answer", "first", "second", "third"):
+            with r.stage(stage):
+                pass
+    deadline = time.monotonic() + 10
+    while not groundwatch.stats().sent and time.monotonic() < deadline:  # a flush would not let it tarry
+        time.sleep(0.01)
+    assert len(breaths) == 2  # when the spans are built, and when they are encoded
+
+
+def test_the_worker_does_not_tarry_while_somebody_waits():
+    lane = Lane(queue_size=200, queue_bytes=2**30)
+    assert not lane.in_haste()
+    for _ in range(FULL_BATCH):
+        lane.put(RequestRecord(0))
+    assert lane.in_haste()
+    ending = Lane(queue_size=1, queue_bytes=1)
+    ending.end(accept_more=True)
+    assert ending.in_haste()
