@@ -95,6 +95,9 @@ class DecideConfig:
         for name in ("bucket_seconds", "batch_records", "label_limit"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, accepted: more than 0")
+        for name in ("budget_judged_per_day", "budget_usd_per_day", "expected_traces_per_day", "judge_queue_limit"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: found {getattr(self, name)}, accepted: 0 or more")
         self.planned()
 
     def assembly(self) -> AssemblyConfig:

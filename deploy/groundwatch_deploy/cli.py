@@ -61,7 +61,7 @@ def _load(module: str, extra: str) -> Any:
         raise Failed(f'{error.name} is not installed; run: pip install "groundwatch[{extra}]"') from error
 
 
-def _version() -> str:
+def installed_version() -> str:
     try:
         return version("groundwatch")
     except PackageNotFoundError:
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         "and which failures become test cases.",
         epilog="exit codes: 0 done, 1 failed, 2 misused",
     )
-    parser.add_argument("--version", action="version", version=f"groundwatch {_version()}")
+    parser.add_argument("--version", action="version", version=f"groundwatch {installed_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (
         _serve,

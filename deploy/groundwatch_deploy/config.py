@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import hashlib
 import hmac
+import math
 import os
 import secrets as random_secrets
 import tomllib
@@ -21,8 +22,11 @@ from typing import Any, TypeVar
 
 from groundwatch import feedback_signing
 from groundwatch_collector.intake_keys import parse_ingest_keys
+from groundwatch_deploy.logs import LEVELS
 
 T = TypeVar("T")
+
+_DATABASES = ("postgresql+psycopg://", "sqlite:///")
 
 
 class ConfigError(ValueError):
@@ -91,9 +95,17 @@ def _coerce(value: Any, wanted: Any, where: str) -> Any:
     expected = origin or wanted
     is_bool_for_int = wanted is int and isinstance(value, bool)
     if not isinstance(expected, type) or not isinstance(value, expected) or is_bool_for_int:
-        name = getattr(wanted, "__name__", str(wanted))
-        raise ConfigError(f"{where}: expected {name}, found {type(value).__name__}")
+        raise ConfigError(f"{where}: expected {_called(expected)}, found {_called(type(value))}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{where}: found {value}, accepted: a number")
     return value
+
+
+def _called(kind: Any) -> str:
+    """A type as whoever writes TOML knows it."""
+    words = {"tuple": 'list, like ["a", "b"]', "Path": "str", "Mapping": "table", "dict": "table", "date": "date"}
+    name = getattr(kind, "__name__", str(kind))
+    return words.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +132,7 @@ class ServerConfig:
     log_max_bytes: int = 8 * 1024 * 1024 * 1024  # span log bound; full = 503 with Retry-After
     log_max_age_seconds: float = 14 * 86400.0  # raw traces are kept this long for late feedback
     log_group_seconds: float = 0.005  # how long an acknowledgement may wait to share one fsync
+    log_level: str = "info"  # of what the process says on stderr: debug, info, warning or error
 
     def __post_init__(self) -> None:
         for name in ("ingest_port", "grpc_port", "console_port", "metrics_port"):
@@ -135,6 +148,20 @@ class ServerConfig:
                 raise ConfigError(f"server.{name}: {error}") from error
         if any(":" in line for line in self.ingest_key_sha256):
             raise ConfigError("server.ingest_key_sha256: a project is named; accepted: in ingest_keys")
+        for name in ("log_segment_bytes", "log_max_bytes", "log_max_age_seconds"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"server.{name}: found {getattr(self, name)}, accepted: more than 0")
+        if not 0 <= self.log_group_seconds <= 1:
+            raise ConfigError(f"server.log_group_seconds: found {self.log_group_seconds}, accepted: 0 to 1")
+        if self.database_url and not self.database_url.startswith(_DATABASES):
+            # Only what stands before the colon: a password may come after it.
+            found = self.database_url.partition(":")[0][:40]
+            raise ConfigError(
+                f"server.database_url: begins with {found!r}, accepted: postgresql+psycopg://USER@HOST:5432/DATABASE "
+                "(the password in PGPASSWORD), sqlite:///FILE, or empty for a file in the data directory"
+            )
+        if self.log_level not in LEVELS:
+            raise ConfigError(f"server.log_level: found {self.log_level!r}, accepted: {', '.join(LEVELS)}")
         self._check_tls()
 
     def _check_tls(self) -> None:
@@ -200,6 +227,8 @@ class JudgeConfig:
 
 
 _LEAST = {
+    "lease_seconds": 1,
+    "batch": 1,
     "llm_requests_per_minute": 0,
     "llm_tokens_per_minute": 0,
     "llm_concurrency": 1,

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,8 +39,8 @@ from groundwatch_collector.receiver import asgi_app
 from groundwatch_collector.spanlog import LogLocked, SpanLog
 from groundwatch_collector.storage import open_engine
 from groundwatch_collector.traffic_metrics import TrafficMetrics
-from groundwatch_deploy import migrations
-from groundwatch_deploy.cli import Misused, emit, say
+from groundwatch_deploy import logs, migrations
+from groundwatch_deploy.cli import Misused, emit, installed_version, say
 from groundwatch_deploy.config import ConfigError, JudgeConfig, Secret, Secrets, ServerConfig, load_secrets
 from groundwatch_deploy.data_trouble import explained
 from groundwatch_deploy.grpc_door import grpc_server, require_grpc
@@ -515,44 +516,92 @@ def judging_everything(settings: Settings) -> Settings:
 
 
 def command(arguments: argparse.Namespace) -> int:
-    """`groundwatch serve`: run until SIGINT or SIGTERM."""
+    """`groundwatch serve`: run until SIGINT or SIGTERM; SIGHUP starts it anew with what is configured by then."""
     try:
-        settings = load(
-            arguments.config,
-            data_directory=arguments.data_dir,
-            ingest_port=arguments.ingest_port,
-            console_port=arguments.console_port,
-            metrics_port=arguments.metrics_port,
-            roles=tuple(arguments.role) or None,
-        )
-        if arguments.judge_everything:
-            settings = judging_everything(settings)
+        settings = _settings(arguments)
         if arguments.check:
-            refuse_open_doors(settings)
-            roles_of(settings)
-            require_grpc(settings.server)
-            tls_of(settings.server)
-            rubric_of(settings.judge)
-            if settings.kafka.bootstrap_servers:
-                require_kafka()
+            _check(settings)
             emit({"configuration": "ok"}, arguments.json, lambda: "the configuration is good")
             return 0
+        logs.configure(settings.server.log_level)
         look_less_often()
         with explained(settings.server):
             monitor = Monitor(settings)
     except ConfigError as error:
         raise Misused(str(error)) from error
-    # A handler runs between any two lines of the main thread, which may hold the lock of an event. This has none.
-    stop: SimpleQueue[int] = SimpleQueue()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _frame: stop.put(number))
+    signals = _signals()
     _warn_of_plain_keys(settings.server)
     with monitor:
         addresses = monitor.start()
         emit(addresses.as_dict(), arguments.json, lambda: _welcome(addresses.as_dict(), settings))
-        stop.get()
-        say("groundwatch: stopping")
+        logger.info("started: %s", _at_work(monitor))
+        reload = _until_told(signals, arguments)
+        began = time.monotonic()
+    logger.info("stopped after %.1f s; what was acknowledged is kept", time.monotonic() - began)
+    if reload:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 (this very command, again)
     return 0
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    settings = load(
+        arguments.config,
+        data_directory=arguments.data_dir,
+        ingest_port=arguments.ingest_port,
+        console_port=arguments.console_port,
+        metrics_port=arguments.metrics_port,
+        roles=tuple(arguments.role) or None,
+    )
+    return judging_everything(settings) if arguments.judge_everything else settings
+
+
+def _check(settings: Settings) -> None:
+    """Raise :class:`ConfigError` for what can be known to be wrong without opening anything."""
+    refuse_open_doors(settings)
+    roles_of(settings)
+    require_grpc(settings.server)
+    tls_of(settings.server)
+    rubric_of(settings.judge)
+    chosen: list[Judge] = [LocalJudge()]
+    if settings.judge.llm_model:
+        chosen.append(llm_judge(settings.judge, Secret(b"not asked")))
+    own_judges(settings.judge.own_judges, [judge.identifier for judge in chosen])
+    cascade(settings.judge, chosen, b"")
+    if settings.kafka.bootstrap_servers:
+        require_kafka()
+
+
+def _signals() -> SimpleQueue[int]:
+    """Where the signals to stop or to reload arrive."""
+    # A handler runs between any two lines of the main thread, which may hold the lock of an event. This has none.
+    arrived: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup: it is to be ignored
+            signal.signal(number, lambda number, _frame: arrived.put(number))
+    return arrived
+
+
+def _until_told(signals: SimpleQueue[int], arguments: argparse.Namespace) -> bool:
+    """Wait; True when the process is to start anew. A configuration that cannot be used changes nothing."""
+    while (number := signals.get()) == signal.SIGHUP and not sys.stdin.isatty():  # else: its terminal was closed
+        try:
+            _check(_settings(arguments))
+        except ConfigError as error:
+            logger.error("the new configuration cannot be used, the old one stays: %s", error)
+            continue
+        logger.info("reloading: the configuration is good")
+        return True
+    say(f"groundwatch: stopping ({signal.Signals(number).name})")
+    return False
+
+
+def _at_work(monitor: Monitor) -> str:
+    """What an operator looks for first in the log of a process."""
+    server = monitor.settings.server
+    judged_by = ", ".join(judge.identifier for judge in monitor.judges)
+    roles = ", ".join(sorted(role.value for role in monitor.roles))
+    database = make_url(server.url).render_as_string(hide_password=True)
+    return f"groundwatch {installed_version()}, process {os.getpid()}, {roles}; {database}; judged by {judged_by}"
 
 
 def _welcome(addresses: Mapping[str, str], settings: Settings) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,6 +61,7 @@ def load(path: Path | None, **server_overrides: Any) -> Settings:
     """
     tables = read_file(path) if path else {}
     where = str(path) if path else "defaults"
+    _refuse_out_of_place(tables, where)
     refuse_unknown(tables, (*SECTIONS, NAMED), where)
     for name, table in tables.items():
         if not isinstance(table, dict):
@@ -68,6 +70,21 @@ def load(path: Path | None, **server_overrides: Any) -> Settings:
     given = {name: value for name, value in server_overrides.items() if value is not None}
     built["server"] = replace(built["server"], **given)  # checked again: the options may be wrong as well
     return Settings(**built, objectives=_objectives(tables.get(NAMED, {})))
+
+
+def _refuse_out_of_place(tables: Mapping[str, Any], where: str) -> None:
+    """Raise :class:`ConfigError` for a key that is known, but in another section."""
+    for name, table in {"": tables, **tables}.items():
+        known = {*SECTIONS, NAMED} if not name else _keys(name)
+        for key in table if isinstance(table, Mapping) and known else ():
+            homes = [section for section in SECTIONS if key in _keys(section)] if key not in known else []
+            if homes:
+                place = f"[{name}]" if name else f"{where}, before any section"
+                raise ConfigError(f"{place}: {key!r} is a key of {' and '.join(f'[{home}]' for home in homes)}")
+
+
+def _keys(section: str) -> set[str]:
+    return {field.name for field in dataclasses.fields(SECTIONS[section])} if section in SECTIONS else set()
 
 
 def load_with_database(path: Path | None, **server_overrides: Any) -> Settings:

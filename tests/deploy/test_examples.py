@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,15 @@ def test_the_compose_file_follows_the_compose_specification():
 @pytest.mark.parametrize("name", sorted(p.name for p in (EXAMPLES / "kubernetes").glob("[!k]*.yaml")))
 def test_kubernetes_accepts_the_manifest(name):
     accepted(Path(sys.executable).with_name("kubernetes-validate"), "--strict", EXAMPLES / "kubernetes" / name)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_accepts_the_unit(tmp_path):
+    unit = (EXAMPLES / "systemd" / "groundwatch.service").read_text()
+    ready = tmp_path / "groundwatch.service"  # it looks for the program
+    ready.write_text(unit.replace("/opt/groundwatch/bin/groundwatch", sys.executable))
+    done = subprocess.run(["systemd-analyze", "verify", ready], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.service("prometheus")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
 from alembic.script.revision import ResolutionError
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, text
@@ -16,6 +18,8 @@ from groundwatch_collector import tables as collector_tables
 from groundwatch_collector.storage import metadata
 from groundwatch_review import tables as review_tables
 from groundwatch_scorer import tables as scorer_tables
+
+logger = logging.getLogger(__name__)
 
 TABLES = (collector_tables, settling_tables, scorer_tables, alert_tables, review_tables)
 """Importing these modules registers every table in ``metadata``."""
@@ -45,6 +49,7 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":  # SQLite's own lock does as much
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        before = _revision(connection)
         try:
             command.upgrade(configuration(connection), revision)
         except CommandError as error:
@@ -54,3 +59,10 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
                     "run that version, or restore the backup from before the upgrade"
                 ) from error
             raise
+        after = _revision(connection)
+    if before != after:
+        logger.info("the database is brought from revision %s to %s", before or "none", after)
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()

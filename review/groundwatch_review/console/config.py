@@ -34,6 +34,8 @@ class ConsoleConfig:
         for name in ("page_size", "queue_limit", "latency_limit", "enough_judged"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; accepted: 1 or more")
+        if self.refresh_seconds < 0:
+            raise ValueError(f"refresh_seconds is {self.refresh_seconds}; accepted: 0 or more")
         if not 60 <= self.session_idle_seconds <= self.session_longest_seconds <= MONTH_SECONDS:
             raise ValueError(
                 f"session_idle_seconds is {self.session_idle_seconds} and session_longest_seconds "

@@ -1,0 +1,179 @@
+"""What the monitor says on stderr: readable at night, bounded, and nothing of what a user wrote. And SIGHUP."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import logging
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torture
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from groundwatch_collector.storage import open_engine
+from groundwatch_deploy.config import ConfigError, ServerConfig
+from groundwatch_deploy.logs import MOST_IN_WINDOW, Lines, Sparing
+
+LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (DEBUG|INFO|WARNING|ERROR|CRITICAL) +[\w.]+: \S.*")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def said(clock) -> Iterator[tuple[logging.Logger, io.StringIO]]:
+    """A logger of the product, and what comes of it."""
+    logger, stream = logging.getLogger("groundwatch_collector.pipeline"), io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(Lines())
+    handler.addFilter(Sparing(clock))
+    logger.addHandler(handler)
+    yield logger, stream
+    logger.removeHandler(handler)
+
+
+def test_a_line_says_when_how_bad_where_and_what(said):
+    logger, stream = said
+    logger.warning("trace %s is lost", "4e30")
+    assert LINE.fullmatch(stream.getvalue().strip())
+    assert stream.getvalue().endswith("Z WARNING collector.pipeline: trace 4e30 is lost\n")
+
+
+def test_of_an_exception_its_kinds_and_places_are_written_but_not_its_words(said):
+    logger, stream = said
+    try:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError as error:
+            raise ValueError("invalid literal: 'my account is 4711'") from error
+    except ValueError:
+        logger.exception("decision step failed (other)")
+    written = stream.getvalue()
+    assert "4711" not in written
+    assert written.index("builtins.OSError: No space left on device") < written.index("builtins.ValueError\n")
+    assert re.search(r"at .*test_logs\.py:\d+ in test_of_an_exception", written)
+
+
+@pytest.mark.service("postgresql")
+def test_of_a_row_that_postgresql_refuses_the_constraint_is_written_and_not_the_row(said, postgresql_url):
+    logger, stream = said
+    engine = open_engine(postgresql_url)
+    try:
+        with engine.begin() as connection:
+            connection.execute(text("CREATE TEMPORARY TABLE kept (answer TEXT CONSTRAINT short CHECK (answer = ''))"))
+            connection.execute(text("INSERT INTO kept VALUES (:answer)"), {"answer": "my account is 4711"})
+    except IntegrityError as error:
+        assert "4711" in str(error.orig)  # so it would have been
+        logger.exception("decision step failed (refused)")
+    engine.dispose()
+    assert "4711" not in stream.getvalue()
+    assert "psycopg.errors.CheckViolation: 23514 short\n" in stream.getvalue()
+
+
+def test_a_flood_of_one_kind_is_cut_and_counted_and_other_kinds_are_not(said, clock):
+    logger, stream = said
+    for number in range(25):
+        logger.error("trace %s is lost", number)
+    logger.error("the disk is full")
+    assert stream.getvalue().count("\n") == MOST_IN_WINDOW + 1
+    clock.now = 60.0
+    logger.error("trace %s is lost", "the last")
+    assert stream.getvalue().endswith("trace the last is lost (15 more like it were not written)\n")
+    logger.error("trace %s is lost", "another")
+    assert "another" in stream.getvalue() and stream.getvalue().count("more like it") == 1
+
+
+def test_a_level_that_is_none_is_refused():
+    with pytest.raises(ConfigError, match="found 'verbose', accepted: debug, info, warning, error"):
+        ServerConfig(log_level="verbose")
+
+
+class Served:
+    """`groundwatch serve` with a file that a test changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config, self._said = folder / "groundwatch.toml", folder / "stderr"
+        self.ports = [torture.free_port(), torture.free_port()]
+        self.write(self.ports[0])
+        command = [sys.executable, "-m", "groundwatch_deploy", "serve", "--json", "--config", str(self.config)]
+        command += ["--ingest-port", "0", "--console-port", "0", "--data-dir", str(folder / "data")]
+        with self._said.open("wb") as said:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True
+            )
+
+    def write(self, metrics_port: int | str) -> None:
+        self.config.write_text(f"[server]\nmetrics_port = {metrics_port}\n")
+
+    def addresses(self) -> dict[str, str]:
+        assert self.process.stdout is not None
+        found: dict[str, str] = json.loads(self.process.stdout.readline())
+        return found
+
+    def said(self, wanted: str) -> str:
+        deadline = time.monotonic() + 60
+        while wanted not in (found := self._said.read_text()):
+            assert time.monotonic() < deadline and self.process.poll() is None, found
+            time.sleep(0.05)
+        return found
+
+
+def test_reloading_takes_a_good_file_refuses_a_bad_one_and_an_end_is_told(tmp_path):
+    served = Served(tmp_path)
+    try:
+        assert served.addresses()["metrics"].endswith(f":{served.ports[0]}")
+        served.said("deploy.migrations: the database is brought from revision none to ")
+        served.write('"many"')
+        served.process.send_signal(signal.SIGHUP)
+        served.said("the old one stays: [server].metrics_port: expected int, found str")
+        served.write(served.ports[1])
+        served.process.send_signal(signal.SIGHUP)
+        assert served.addresses()["metrics"].endswith(f":{served.ports[1]}")  # the same process: its stdout goes on
+        with urllib.request.urlopen(f"http://127.0.0.1:{served.ports[1]}/metrics", timeout=10) as reply:
+            assert reply.status == 200
+        served.process.terminate()
+        assert served.process.wait(30) == 0
+    finally:
+        served.process.kill()
+        served.process.communicate()
+    written = (tmp_path / "stderr").read_text()
+    lines = [line for line in written.splitlines() if not line.startswith("groundwatch: stopping (SIGTERM)")]
+    assert all(LINE.fullmatch(line) for line in lines), written
+    assert (
+        written.count("serve: started: groundwatch ") == 2 and written.count("; what was acknowledged is kept") == 2
+    )
+
+
+def test_each_line_that_the_manual_explains_can_come():
+    root = Path(__file__).parents[2]
+    part = (
+        (root / "docs" / "operating.md")
+        .read_text(encoding="utf-8")
+        .split("## What the log says")[1]
+        .split("\n## ")[0]
+    )
+    listed = [
+        text for row in re.findall(r"^\| (`.*?) \|", part, re.MULTILINE) for text in re.findall("`([^`]+)`", row)
+    ]
+    sources = [path.read_text(encoding="utf-8") for path in root.glob("[cdrs]*/groundwatch_*/**/*.py")]
+    missing = [text for text in listed if not any(text in source for source in sources)]
+    assert len(listed) > 10 and missing == []
