@@ -26,7 +26,8 @@ def version_group(config: AlertsConfig) -> Group:
             Alert(
                 name,
                 "max by (app, criterion, version, against) (rag_version_difference)\n"
-                f"{_PAIR} (rag_version_log_e) > {ENOUGH_EVIDENCE}\n{_PAIR} (rag_version_difference_low) > 0",
+                f"{_PAIR} (rag_version_log_e) > {ENOUGH_EVIDENCE}\n{_PAIR} (rag_version_difference_low) > 0\n"
+                "and on (app, version, against) rag_version_served == 1",
                 BY_NAME[name].severity,
                 summary=(
                     "Version {{ $labels.version }} of {{ $labels.app }} fails more often than {{ $labels.against }} "
@@ -35,7 +36,7 @@ def version_group(config: AlertsConfig) -> Group:
                 description=(
                     "By {{ $value | humanizePercentage }} of all its answers, estimated from judged traces; sure "
                     "enough to act, however often it was looked at. Stop the rollout or roll back, then compare "
-                    "the worst traces of both."
+                    "the worst traces of both. Two hours after a rollback the alert ends."
                 ),
                 pending="5m",
                 keep_firing="30m",

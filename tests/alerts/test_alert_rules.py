@@ -164,6 +164,7 @@ CASES = [
             f"rag_version_difference{VERSIONS}": still(0.08),
             f"rag_version_log_e{VERSIONS}": still(evidence),
             f"rag_version_difference_low{VERSIONS}": still(low),
+            'rag_version_served{app="shop", version="v2", against="v1"}': still(1),
         })
         for about, fires, evidence, low in (
             ("8 points worse and sure", FIRES, 9, 0.02),

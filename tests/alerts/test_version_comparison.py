@@ -17,7 +17,7 @@ from groundwatch_alerts import version_comparison as vc
 from groundwatch_alerts.estimator import StratumSums, estimate
 from groundwatch_alerts.objectives import AlertsConfig
 from groundwatch_alerts.rule_files import to_yaml
-from groundwatch_alerts.version_metrics import VersionCollector, compared, pair_of
+from groundwatch_alerts.version_metrics import VersionCollector, compared, is_served, pair_of
 from groundwatch_alerts.version_rules import version_group
 from groundwatch_collector.storage import add_to_tally
 from groundwatch_collector.tables import traffic_tally
@@ -154,6 +154,37 @@ def test_the_newest_version_is_compared_with_the_one_before_it(engine):
     assert (row.result.judged_a, row.result.judged_b) == (300, 300)
 
 
+def test_the_version_before_is_the_one_that_served_and_not_one_that_was_rolled_back(engine):
+    hour = 3_600
+    for at in range(10):
+        add(engine, "v1", at * hour, 100, 5)
+    add(engine, "v2", 3 * hour, 60, 30)  # a canary, rolled back
+    add(engine, "v3", 10 * hour, 60, 3)
+    with engine.connect() as connection:
+        found = pair_of(connection, "shop")
+        assert found is not None and (found.a, found.b) == ("v1", "v3")
+        for asked, expected in {("v2", ""): ("v2", "v3"), ("", "v2"): ("v1", "v2"), ("v3", ""): ("v3", "v2")}.items():
+            pair = pair_of(connection, "shop", *asked)
+            assert pair is not None and (pair.a, pair.b) == expected
+        with pytest.raises(ValueError, match="v2 cannot be compared with itself; shop has: v1, v2, v3"):
+            pair_of(connection, "shop", "v2", "v2")
+        assert is_served(connection, "shop", "v3") and not is_served(connection, "shop", "v2")
+
+
+def test_a_rollback_ends_what_the_alert_speaks_of(engine):
+    add(engine, "v1", 0, 300, 15)
+    add(engine, "v2", 3_600, 300, 90)
+    clock = [0.0]
+    registry = CollectorRegistry()
+    registry.register(VersionCollector(engine, "l", clock=lambda: clock[0]))
+    labels = {"app": "shop", "version": "v2", "against": "v1"}
+    assert registry.get_sample_value("rag_version_served", labels) == 1
+    add(engine, "v1", 4 * 3_600, 300, 15)
+    clock[0] = 61.0
+    assert registry.get_sample_value("rag_version_served", labels) == 0
+    assert registry.get_sample_value("rag_version_log_e", labels | {"criterion": "any_failure"}) is not None
+
+
 def test_a_scrape_shows_the_comparison_and_reads_once_a_minute(engine):
     add(engine, "v1", 0, 300, 15)
     clock = [0.0]
@@ -183,15 +214,17 @@ def series(name: str, values: str) -> dict[str, str]:
 
 @pytest.mark.service("prometheus")
 @pytest.mark.parametrize(
-    ("log_e", "low", "fires"), [("5.2", "0.04", True), ("4.5", "0.01", False), ("9", "-0.2", False)]
+    ("log_e", "low", "served", "fires"),
+    [("5.2", "0.04", 1, True), ("4.5", "0.01", 1, False), ("9", "-0.2", 1, False), ("9", "0.1", 0, False)],
 )
-def test_the_alert_needs_evidence_and_a_worse_version(tmp_path, log_e, low, fires):
+def test_the_alert_needs_evidence_and_a_worse_version_that_serves(tmp_path, log_e, low, served, fires):
     test = {
         "interval": "1m",
         "input_series": [
             series("rag_version_difference", "0.1x30"),
             series("rag_version_log_e", f"{log_e}x30"),
             series("rag_version_difference_low", f"{low}x30"),
+            {"series": 'rag_version_served{app="shop", version="v2", against="v1"}', "values": f"{served}x30"},
         ],
         "promql_expr_test": [
             {
