@@ -1,8 +1,8 @@
 """What a release must show, from what a user installs: `python deploy/release_check.py` (`make release-check`).
 
 Builds wheel and sdist, installs the wheel into clean environments, runs the demo from it, measures sizes, reads the
-licence of everything that comes along, and asks pip-audit for known vulnerabilities where its database is reachable.
-Standard library only. Everything is kept in build/release; exit 1 when something is not as it must be.
+licence of everything that comes along, lists it as an SBOM, and asks pip-audit for known vulnerabilities where its
+database is reachable. Standard library only. Everything is kept in build/release; exit 1 when something is not as it must be.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def main() -> int:
     report = Report()
     wheel = build(report)
     measure(report, wheel)
+    list_parts(report)
     run_demo(report)
     build_site(report)
     audit(report)
@@ -114,6 +115,26 @@ def measure(report: Report, wheel: Path) -> None:
     for name, licence in licences.items():
         report.require(bool(licence), f"{name} names no licence")
         report.require(not COPYLEFT.search(licence), f"{name} is under {licence}")
+
+
+def list_parts(report: Report) -> None:
+    """The software bill of materials of a deployment with every extra, in CycloneDX: sbom.cdx.json."""
+    python = environment("sbom")
+    pip(python, "install", "cyclonedx-bom")
+    written = FOLDER / "sbom.cdx.json"
+    described = ("--pyproject", REPO / "pyproject.toml", "--output-reproducible", "--validate")
+    tool = python.with_name("cyclonedx-py")
+    run(tool, "environment", _python("everything"), *described, "--of", "JSON", "-o", written, cwd=FOLDER)
+    parts = json.loads(written.read_text())["components"]
+    missing = missing_parts(report.found["licences"], [part["name"] for part in parts])
+    report.found["sbom_parts"] = len(parts)
+    report.require(not missing, f"the SBOM leaves out {', '.join(missing)}")
+
+
+def missing_parts(installed: Iterable[str], listed: Iterable[str]) -> list[str]:
+    """Which of *installed*, each a name and a version, *listed* does not name; ours is what the list is of."""
+    names = {re.sub(r"[-_.]+", "-", name).lower() for name in listed}
+    return sorted(one for one in installed if one.rsplit(" ", 1)[0] not in {*names, "groundwatch"})
 
 
 def _counted(words: Iterable[str]) -> dict[str, int]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import otelcol
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from groundwatch_deploy.serve import refuse_open_doors
 from groundwatch_deploy.settings import load
@@ -37,6 +41,75 @@ def test_the_compose_file_follows_the_compose_specification():
 @pytest.mark.parametrize("name", sorted(p.name for p in (EXAMPLES / "kubernetes").glob("[!k]*.yaml")))
 def test_kubernetes_accepts_the_manifest(name):
     accepted(Path(sys.executable).with_name("kubernetes-validate"), "--strict", EXAMPLES / "kubernetes" / name)
+
+
+# KEDA has no validator that runs without a cluster: the fields of its API (keda.sh/v1alpha1) that are used here.
+SCALED_OBJECT = {
+    "type": "object",
+    "required": ["apiVersion", "kind", "metadata", "spec"],
+    "properties": {
+        "apiVersion": {"const": "keda.sh/v1alpha1"},
+        "kind": {"const": "ScaledObject"},
+        "spec": {
+            "type": "object",
+            "required": ["scaleTargetRef", "triggers"],
+            "additionalProperties": False,
+            "properties": {
+                "scaleTargetRef": {"type": "object", "required": ["name"]},
+                "minReplicaCount": {"type": "integer"},
+                "maxReplicaCount": {"type": "integer"},
+                "cooldownPeriod": {"type": "integer"},
+                "triggers": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "required": ["type", "metadata"],
+                        "properties": {
+                            "type": {"const": "prometheus"},
+                            "metadata": {
+                                "type": "object",
+                                "required": ["serverAddress", "query", "threshold"],
+                                "additionalProperties": {"type": "string"},
+                            },
+                        },
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def scaled_objects() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((EXAMPLES / "kubernetes-keda" / "scaledobjects.yaml").read_text()))
+
+
+def test_keda_scales_deployments_that_there_are_by_metrics_that_there_are():
+    metrics = (EXAMPLES.parents[1] / "docs" / "metrics.md").read_text()
+    deployments = "".join(path.read_text() for path in (EXAMPLES / "kubernetes").glob("*.yaml"))
+    for scaled in scaled_objects():
+        jsonschema.validate(scaled, SCALED_OBJECT)
+        assert f"kind: Deployment\nmetadata:\n  name: {scaled['spec']['scaleTargetRef']['name']}\n" in deployments
+        (metric,) = re.findall(r"groundwatch_\w+", scaled["spec"]["triggers"][0]["metadata"]["query"])
+        assert f"| `{metric}` |" in metrics
+
+
+@pytest.mark.service("prometheus")
+def test_prometheus_accepts_the_queries_for_keda(tmp_path):
+    queries = [scaled["spec"]["triggers"][0]["metadata"]["query"] for scaled in scaled_objects()]
+    rules = [{"record": f"keda:waiting:{number}", "expr": query} for number, query in enumerate(queries)]
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "keda", "rules": rules}]}))
+    accepted("promtool", "check", "rules", tmp_path / "rules.yaml")
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.parametrize(("folder", "by_processor", "by_backlog"), [("kubernetes", 2, 0), ("kubernetes-keda", 0, 2)])
+def test_kustomize_builds_both_and_a_deployment_has_one_autoscaler(folder, by_processor, by_backlog):
+    done = subprocess.run(["kubectl", "kustomize", EXAMPLES / folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kinds = [part["kind"] for part in yaml.safe_load_all(done.stdout)]
+    assert (kinds.count("HorizontalPodAutoscaler"), kinds.count("ScaledObject")) == (by_processor, by_backlog)
+    assert (kinds.count("PodDisruptionBudget"), kinds.count("NetworkPolicy")) == (2, 3)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

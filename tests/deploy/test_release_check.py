@@ -48,6 +48,12 @@ def test_the_closure_follows_requirements_and_leaves_extras_out(release_check):
     assert release_check.closure(found, ["a"]) == {"a", "b-c", "e"}
 
 
+def test_a_part_that_the_bill_of_materials_leaves_out_is_named(release_check):
+    installed = ["groundwatch 0.1.0", "pydantic-core 2.50.5", "six 1.17"]
+    assert release_check.missing_parts(installed, ["pydantic_core", "Six"]) == []
+    assert release_check.missing_parts(installed, ["pydantic_core"]) == ["six 1.17"]
+
+
 def test_a_report_keeps_what_is_wrong(release_check):
     report = release_check.Report()
     report.require(True, "not this")
