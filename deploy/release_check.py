@@ -2,7 +2,8 @@
 
 Builds wheel and sdist, installs the wheel into clean environments, runs the demo from it, measures sizes, reads the
 licence of everything that comes along, lists it as an SBOM, and asks pip-audit for known vulnerabilities where its
-database is reachable. Standard library only. Everything is kept in build/release; exit 1 when something is not as it must be.
+database is reachable. Standard library only.
+Everything is kept in build/release; exit 1 when something is not as it must be.
 """
 
 from __future__ import annotations
