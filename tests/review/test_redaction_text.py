@@ -236,7 +236,7 @@ def test_beyond_its_limits_a_text_is_withheld(limits: RedactionLimits, reason: s
 SHAPES = [
     "a.", "a@", "@", "1", "1 ", "1-", "中", "+", "(", "a:", "/", "%41", "key=", "-----BEGIN PRIVATE KEY-----",
     "eyJa.", "Aa ", "市区路1号", "[[EMAIL_1]]", "0f", "王李", "\\u0041", "http://", "passport ", "&#x41;",
-    "1 Aa ", "GB26",
+    "1 Aa ", "GB26", "Vrendla: x\n", "Qostrim, ", "联系人高稷屹", "said to ",
 ]  # fmt: skip
 
 
@@ -307,7 +307,7 @@ def test_evaluation_counts_what_was_missed() -> None:
             "id": "2",
             "kind": "pii",
             "lang": "en",
-            "text": "Ask Qzorba about it",
+            "text": "The Qzorba file",
             "spans": [{"start": 4, "end": 10, "type": "PERSON"}],
         },
         {
@@ -368,9 +368,9 @@ def test_evaluation_tells_who_got_the_placeholder_of_somebody_else() -> None:
 
 def test_names_that_no_list_knows_can_be_measured(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    name = "Thaddeus Kowalczyk"
+    name = "Bernadette"
     span = {"start": 4, "end": 4 + len(name), "type": "PERSON"}
-    row = {"id": "1", "kind": "pii", "lang": "en", "text": f"Ask {name} then.", "spans": [span]}
+    row = {"id": "1", "kind": "pii", "lang": "en", "text": f"The {name} file.", "spans": [span]}
     path.write_text(json.dumps(row))
     known, unseen = (
         evaluate_file(path, models=False, unseen_names=without)["recall"]["PERSON/en"]["found"]

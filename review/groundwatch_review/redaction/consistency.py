@@ -49,6 +49,12 @@ def _tokens_over(span: Mapping[str, Any], hidden: tuple[_Hidden, ...]) -> list[s
     return [one.token for one in hidden if one.start < span["end"] and span["start"] < one.end]
 
 
+def hidden_extents(source: str, redacted: str, scope: Scope) -> list[tuple[int, int]] | None:
+    """Which parts of *source* have no letter left in *redacted*; None where the two cannot be laid side by side."""
+    hidden = _hidden(source, redacted, scope)
+    return None if hidden is None else [(one.start, one.end) for one in hidden]
+
+
 def _hidden(source: str, redacted: str, scope: Scope) -> tuple[_Hidden, ...] | None:
     """Where the placeholders of *redacted* stand in *source*; None where the two cannot be laid side by side."""
     literals: list[str] = []

@@ -17,6 +17,8 @@ from groundwatch_review.redaction import (
     ner,
     network,
     places,
+    unlisted_names,
+    unlisted_names_zh,
 )
 from groundwatch_review.redaction.english_names import NameLists
 from groundwatch_review.redaction.rules import Detector, Span
@@ -43,6 +45,8 @@ DETECTORS: Final = (
     places.ADDRESSES_ZH,
     names.NAMES,
     english_names.ENGLISH_NAMES,
+    unlisted_names.UNLISTED_NAMES,
+    unlisted_names_zh.UNLISTED_NAMES_ZH,
 )
 
 
@@ -54,7 +58,10 @@ def active() -> tuple[Detector, ...]:
 
 def knowing(lists: NameLists, detectors: Sequence[Detector]) -> tuple[Detector, ...]:
     """*detectors*, those of names with other *lists* than the shipped ones."""
-    others = {detector.name: detector for detector in (english_names.english_names(lists), ner.english(lists))}
+    others = {
+        detector.name: detector
+        for detector in (english_names.english_names(lists), unlisted_names.unlisted_names(lists), ner.english(lists))
+    }
     return tuple(others.get(detector.name, detector) for detector in detectors)
 
 

@@ -14,7 +14,7 @@ from groundwatch_review.redaction.residual import suspicions
 from groundwatch_review.redaction.rules import TYPES, Detector, Span
 from groundwatch_review.redaction.views import View, views
 
-POLICY_VERSION: Final = "structured-names-2"
+POLICY_VERSION: Final = "structured-names-3"
 _MAX_PASSES: Final = 4
 
 

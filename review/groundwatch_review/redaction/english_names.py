@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -22,7 +22,10 @@ from groundwatch_review.redaction.views import View
 _LETTER: Final = r"A-Za-z\u00c0-\u024f"
 _PART: Final = rf"[{_LETTER}](?:[{_LETTER}]|['’\-](?=[A-Z\u00c0-\u00de])){{1,24}}"
 _WORD: Final = re.compile(rf"(?<![{_LETTER}0-9@]){_PART}(?![{_LETTER}0-9]|['’](?:t|ll|ve|re|d)(?![a-z]))")
-_GAP: Final = re.compile(r" (?:[A-Z]\. )?|, ")
+# What may stand between two parts of a name: an initial, a particle, and the comma of "Surname, Given".
+_GAP: Final = re.compile(
+    r" (?:[A-Z]\.? ){0,2}(?:(?:de|du|da|di|do|dos|del|della|von|van|der|den|ter|bin|ibn|ben|al|el|la|le) ){0,2}|, "
+)
 # contract_Okafor.docx, files/Haddad_2024.pdf: a surname in the name of a file.
 _FILE: Final = re.compile(rf"(?<![{_LETTER}])({_PART})(?=[A-Za-z0-9_\-]{{0,40}}\.[a-z]{{2,4}}(?![{_LETTER}0-9]))")
 # "Petrov, Diaz and Sato": surnames that explain each other.
@@ -34,7 +37,7 @@ _SUFFIX: Final = re.compile(
     r"[nrlktbdzms]ov|[nrlktbdzms]ova|qvist|strom|mann|stein|baum)$"
 )
 _PREFIX: Final = re.compile(r"^(?:O['’]|D['’]|Mc|Mac(?=[A-Z])|Al-|El-|Ben-|Abu-|Fitz)[A-Za-z]")
-_EPONYM: Final = re.compile(
+EPONYM: Final = re.compile(
     r"(?:['’]s)?[ \-](?:\w+ )?(?:law|laws|theorem|theory|algorithm|effect|test|tests|model|method|rule|smoothing|"
     r"disease|syndrome|distribution|equation|constant|scale|transform|filter|index|coefficient|process|graph|tree|code|coding|"
     r"conjecture|inequality|prize|score|update|estimator|correction|regression|network|machine|diagram|matrix)\b"
@@ -48,6 +51,7 @@ class NameLists:
     given: Mapping[str, bool]
     surnames: Mapping[str, bool]
     ordinary: Mapping[str, bool]
+    dictionary: Mapping[str, bool] = field(default_factory=dict)  # stems of words; places and brands with a capital
 
     def without(self, words: Iterable[str]) -> NameLists:
         """The same lists as if nobody had ever heard of *words*."""
@@ -56,7 +60,12 @@ class NameLists:
         def left(known: Mapping[str, bool]) -> dict[str, bool]:
             return {word: alone for word, alone in known.items() if word not in gone}
 
-        return replace(self, given=left(self.given), surnames=left(self.surnames))
+        return replace(
+            self,
+            given=left(self.given),
+            surnames=left(self.surnames),
+            dictionary={word: True for word in self.dictionary if word.islower() or word not in gone},
+        )
 
     def is_given(self, word: str) -> bool | None:
         """True: a given name and nothing else; False: that and a word; None: not known."""
@@ -79,11 +88,18 @@ class NameLists:
         """Whether *word* is one that stands capitalised beside names and is no part of them."""
         return word in self.ordinary
 
+    def in_dictionary(self, word: str) -> bool:
+        """Whether *word* is a word of the language, in one of its forms, or known as a place, a people or a brand."""
+        key = _key(word)
+        return key in self.dictionary or any(stem in self.dictionary for stem in _stems(key.lower()))
+
 
 @cache
 def shipped_lists() -> NameLists:
     """The lists that come with this package."""
-    return NameLists(_list("given_names.txt"), _list("surnames.txt"), _list("ordinary_words.txt"))
+    return NameLists(
+        *map(_list, ("given_names.txt", "surnames.txt", "ordinary_words.txt", "dictionary.txt")),
+    )
 
 
 def _list(name: str) -> Mapping[str, bool]:
@@ -98,7 +114,28 @@ def _key(word: str) -> str:
     return plain.title() if plain.isupper() and len(plain) > 2 else plain
 
 
-def _runs(text: str) -> Iterator[list[re.Match[str]]]:
+_ENDINGS: Final = (
+    ("ies", "y"),
+    ("es", ""),
+    ("es", "e"),
+    ("s", ""),
+    ("ed", ""),
+    ("ed", "e"),
+    ("ing", ""),
+    ("ing", "e"),
+    ("ly", ""),
+)
+
+
+def _stems(word: str) -> Iterator[str]:
+    """What *word* can be a form of, itself first; not shorter than three letters."""
+    yield word
+    for ending, instead in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            yield word.removesuffix(ending) + instead
+
+
+def capitalised_runs(text: str) -> Iterator[list[re.Match[str]]]:
     """Neighbouring capitalised words: ``Ana B. Cruz``, ``Cruz, Ana``."""
     run: list[re.Match[str]] = []
     for match in _WORD.finditer(text):
@@ -145,7 +182,7 @@ def _small(text: str, lists: NameLists) -> Iterator[Span]:
 
 
 def _capitalised(text: str, lists: NameLists) -> Iterator[Span]:
-    for run in _runs(text):
+    for run in capitalised_runs(text):
         position = 0
         while position < len(run):
             length = _length(text, run[position : position + 4], lists)
@@ -164,7 +201,7 @@ def _length(text: str, words: list[re.Match[str]], lists: NameLists) -> int:
     given, following = lists.is_given(first), _following(text, words, lists)
     surname = lists.is_surname(following[0]) if following else None
     if given and not first.isupper():
-        return 0 if _EPONYM.match(text, words[0].end()) else 1 + len(following)
+        return 0 if EPONYM.match(text, words[0].end()) else 1 + len(following)
     agree = (surname and (given is not None or not first.isupper())) or (surname is not None and given is not None)
     return 1 + len(following) if agree else 0
 

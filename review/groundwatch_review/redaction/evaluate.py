@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groundwatch_review.redaction.consistency import ConsistencyTally
+from groundwatch_review.redaction.consistency import ConsistencyTally, hidden_extents
 from groundwatch_review.redaction.detectors import DETECTORS, active, knowing
 from groundwatch_review.redaction.engine import Placeholder, merge, redact_texts
 from groundwatch_review.redaction.english_names import NameLists, shipped_lists
@@ -184,14 +184,21 @@ class _Tally:
         self.texts.append(text)
         held = result.status == "BLOCKED"
         if row["kind"] == "pii":
-            self._personal(row, detect(text, self.detectors), held)
+            self._personal(row, self._covered(text, result.text, scope), held)
         else:
             self._clean(row, result.text != text, held)
 
-    def _personal(self, row: Mapping[str, Any], covered: list[Span], held: bool) -> None:
+    def _covered(self, text: str, redacted: str, scope: Scope) -> Sequence[tuple[int, int]]:
+        """What the output hides, the second mention of a name included; by the detectors where nobody can tell."""
+        hidden = hidden_extents(text, redacted, scope)
+        if hidden is not None:
+            return hidden
+        return [(span.start, span.end) for span in detect(text, self.detectors)]
+
+    def _personal(self, row: Mapping[str, Any], covered: Sequence[tuple[int, int]], held: bool) -> None:
         missed = []
         for span in row["spans"]:
-            found = any(span["start"] >= c.start and span["end"] <= c.end for c in covered)
+            found = any(start <= span["start"] and span["end"] <= end for start, end in covered)
             for key in _groups(span["type"], row["lang"]):
                 self.spans[key][0] += found
                 self.spans[key][1] += 1

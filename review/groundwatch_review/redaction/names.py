@@ -7,6 +7,8 @@ Chinese a surname followed by characters that people are often given. English li
 from __future__ import annotations
 
 import re
+from functools import cache
+from importlib import resources
 from typing import Final
 
 from groundwatch_review.redaction.rules import Rule, by_rules
@@ -106,12 +108,12 @@ _ENGLISH: Final = (
     Rule("PERSON", re.compile(rf"({_TWO}) <[^<>@\s]{{1,64}}@"), view="folded", group=1, needs=("@",)),
 )
 
-_SURNAMES: Final = (
+SURNAMES: Final = (
     "王李张刘陈杨赵黄周吴徐孙胡朱高林何郭马罗梁宋郑谢韩唐冯于董萧程曹袁邓许傅沈曾彭吕苏卢蒋蔡贾丁魏薛叶阎余潘杜戴夏钟汪田"
     "任姜范方石姚谭廖邹熊金陆郝孔白崔康毛邱秦江史顾侯邵孟龙万段雷钱汤尹黎易常武乔贺赖龚文"
 )
-_DOUBLE: Final = "欧阳|上官|司马|诸葛|东方|皇甫|尉迟|公孙|慕容|令狐|夏侯|司徒|端木|南宫"
-_SURNAME: Final = rf"(?:{_DOUBLE}|[{_SURNAMES}])"
+DOUBLE_SURNAMES: Final = "欧阳|上官|司马|诸葛|东方|皇甫|尉迟|公孙|慕容|令狐|夏侯|司徒|端木|南宫"
+_SURNAME: Final = rf"(?:{DOUBLE_SURNAMES}|[{SURNAMES}])"
 # Characters that are common in given names and rare right after a surname character in ordinary words.
 _GIVEN: Final = (
     "伟芳娜敏静丽强磊军洋勇艳杰娟涛超霞刚桂英华玉兰梅琴红玲鹏辉慧婷雪琳浩宇轩然涵欣怡梓晨子雨佳琪志建国明俊峰波斌"
@@ -122,12 +124,20 @@ _GIVEN: Final = (
 _NOT_ALONE: Final = "高明 高兴 高贵 高洁 安静 平静 文静 文雅 文明 文章 金鑫 白云 黄金 高峰 高志 万世 常平 易燃"
 _FUNCTION: Final = "的了在是和与说也已想要有于被把给从对向来去到还就都很及或将办致反没收登申"
 _NAME: Final = rf"({_SURNAME} ?[\u4e00-\u9fff](?:[\u4e00-\u9fff](?<![{_FUNCTION}]))?)"
-_HONORIFIC: Final = (
+HONORIFIC: Final = (
     r"(?:先生|女士|小姐|太太|经理|老师|医生|律师|师傅|主任|同学|阿姨|教授|总(?![额计数量体是之共结部会]))"
 )
 
+
+@cache
+def chinese_words() -> frozenset[str]:
+    """Words of the language that begin as a name could, and the most frequent of two signs."""
+    text = resources.files(__package__).joinpath("chinese_words.txt").read_text(encoding="utf-8")
+    return frozenset(line for line in text.splitlines() if not line.startswith("#"))
+
+
 _CHINESE: Final = (
-    Rule("PERSON", re.compile(rf"({_SURNAME}(?:[\u4e00-\u9fff]{{1,2}})?)(?={_HONORIFIC})"), view="folded", group=1),
+    Rule("PERSON", re.compile(rf"({_SURNAME}(?:[\u4e00-\u9fff]{{1,2}})?)(?={HONORIFIC})"), view="folded", group=1),
     Rule(
         "PERSON",
         re.compile(
@@ -137,6 +147,7 @@ _CHINESE: Final = (
         ),
         view="folded",
         group=1,
+        accepts=lambda match, _view: match.group(1) not in chinese_words(),  # 我是程序员
     ),
     Rule("PERSON", re.compile(rf"(?:{_SURNAME}) ?[{_GIVEN}]{{2}}"), view="folded"),
     # Two characters need an edge on both sides: a bracket, a comma, a particle, the name of a file.
