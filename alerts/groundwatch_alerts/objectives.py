@@ -23,6 +23,7 @@ LARGEST_BURN = 14.4
 """How many times its share a budget may be used up before a person is woken; of Google's SRE workbook."""
 KEEP_FIRING_HOURS = 3
 """An alert on quality that ends and begins again within so many hours is one alert to a person."""
+_QUANTILE = 0.95
 _ADDRESS = re.compile(r"""https?://[^\s"'<>{}?#\\]+""")  # a path is put behind it
 _MOST_LEARNING_DAYS = 366
 _CROSSINGS, _PER_HOUR, _PER_JUDGED = 14.7, -0.73, 0.2  # fitted to bench_detection.py
@@ -36,17 +37,17 @@ class Objective:
     criterion: str  # what is promised
     objective: float  # failing share in (0, 1); seconds of latency and first_token; US dollars of cost
     app: str = EVERY_APP  # service.name; empty: every application without an objective of its own
-    window: str = ""  # 1h, 6h, 12h or 24h; empty: 6h of judged criteria, 1h of the others
-    quantile: float = 0.95  # of latency and first_token: this share of the requests keeps the objective
-    false_alarms_per_week: float = 1.0  # allowed while the truth lies exactly on the objective
-    judge: str = ""  # identifier of the judge; empty: the one that makes the headline
+    window: str = ""  # 1h, 6h, 12h or 24h; empty: 6h of judged criteria, 1h of latency, first_token and cost
+    quantile: float = _QUANTILE  # of latency and first_token: this share of the requests keeps the objective
+    false_alarms_per_week: float = 1.0  # of judged criteria: allowed while the truth lies exactly on the objective
+    judge: str = ""  # of judged criteria: identifier of the judge; empty: the one that makes the headline
 
     def __post_init__(self) -> None:
         if self.criterion not in CRITERIA:
             raise ValueError(f"criterion: {self.criterion!r}; accepted: {', '.join(CRITERIA)}")
         if self.window and self.window not in WINDOWS:
             raise ValueError(f"window: {self.window!r}; accepted: {', '.join(WINDOWS)}")
-        if not self.window:
+        if not self.window and self.criterion not in EXECUTION:
             object.__setattr__(self, "window", "6h" if self.is_quality else "1h")
         if not 0 < self.quantile < 1:
             raise ValueError(f"quantile: {self.quantile}; accepted: above 0 and below 1")
@@ -58,6 +59,25 @@ class Objective:
         if "{{" in self.name:  # it is a label of the alert, and Prometheus reads labels as templates
             raise ValueError(f"the objective's name: {self.name!r}; accepted: a name without {{{{")
         self._check_objective()
+        self._refuse_what_says_nothing()
+
+    def _refuse_what_says_nothing(self) -> None:
+        """A key without effect would let somebody believe in an alert that there is not."""
+        judged, timed = "judged criteria", ("latency", "first_token")
+        without_effect = {
+            "window": (
+                self.criterion in EXECUTION and self.window,
+                "other criteria; budgets burn over fixed windows",
+            ),
+            "quantile": (self.criterion not in timed and self.quantile != _QUANTILE, " and ".join(timed)),
+            "false_alarms_per_week": (not self.is_quality and self.false_alarms_per_week != 1.0, judged),
+            "judge": (not self.is_quality and self.judge, judged),
+        }
+        for key, (given, where) in without_effect.items():
+            if given:
+                raise ValueError(
+                    f"{key}: {getattr(self, key)!r} says nothing of {self.criterion}; accepted for {where}"
+                )
 
     def _check_objective(self) -> None:
         low, high, unit = self._accepted()

@@ -87,7 +87,7 @@ def _before(connection: Connection, app: str, b: str, seen: Mapping[str, float])
         .where(table.bucket_start >= seen[b] - SERVING_SECONDS, table.bucket_start < seen[b])
         .group_by(table.version)
     )
-    served = {version: float(traces) for version, traces in connection.execute(query)}
+    served: dict[str, float] = {version: float(traces) for version, traces in connection.execute(query)}
     if served:
         return max(served, key=lambda version: (served[version], order.index(version)))
     return order[1] if b == order[0] else order[order.index(b) - 1]
