@@ -62,13 +62,13 @@ def content_tokens(query: str) -> frozenset[str]:
 
 
 def _covered(wanted: frozenset[str], have: frozenset[str], weights: Weights) -> float:
-    characters = {c for t in have if is_cjk(t) for c in t}
-    order = sorted(wanted)
-    found = sum(weights.of(t) * _match(t, have, characters) for t in order)
-    return found / sum(weights.of(t) for t in order)
+    characters = frozenset("".join(have))
+    weighed = weights.weigh(wanted)
+    found = sum([w * _match(t, have, characters) for t, w in zip(weighed.order, weighed.weight, strict=True)])
+    return found / weighed.total
 
 
-def _match(token: str, have: frozenset[str], characters: set[str]) -> float:
+def _match(token: str, have: frozenset[str], characters: frozenset[str]) -> float:
     if token in have:
         return 1.0
     if is_cjk(token):
@@ -124,9 +124,9 @@ def answer_relevance(
 
     *grounds* are (library, document, first sentence, last sentence) of the evidence behind the claims.
     """
-    have = set(tokens(answer))
+    around: dict[int, frozenset[str]] = {}  # claims rest on the same sentences again and again
     for library, document, first, last in grounds:
-        have |= title_tokens(library, document)
-        around = library.passages[document].tokens[max(0, first - 1) : last + 2]
-        have = have.union(*around)
-    return question.share(frozenset(have), weights)
+        title, found = title_tokens(library, document), library.passages[document].tokens
+        for words in (title, *found[max(0, first - 1) : last + 2]):
+            around[id(words)] = words
+    return question.share(frozenset(tokens(answer)).union(*around.values()), weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from groundwatch_collector.ragtrace import COMPLETED, Outcome, RagTrace
@@ -161,7 +161,7 @@ class Reading:
 def detail(assessment: Assessment, finding: FaultFinding | None, reasons: Sequence[str] = ()) -> dict[str, Any]:
     """JSON-ready detail of the headline judgement. The keys are part of the stored format: see docs/judging.md."""
     return {
-        "claims": [asdict(claim) for claim in assessment.claims],
+        "claims": [_claim_detail(claim) for claim in assessment.claims],
         "refusal": assessment.refusal.value,
         "answerability": assessment.answerability,
         "candidates_answerability": assessment.candidates_answerability,
@@ -175,6 +175,15 @@ def detail(assessment: Assessment, finding: FaultFinding | None, reasons: Sequen
         "reasons": list(reasons),
         "flags": list(assessment.flags),
     }
+
+
+def _claim_detail(claim: ClaimVerdict) -> dict[str, Any]:
+    """As ``asdict``, without the copies that it makes of every value: there may be many claims."""
+    return _fields(claim) | {"evidence": tuple(_fields(passage) for passage in claim.evidence)}
+
+
+def _fields(record: ClaimVerdict | Evidence) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 def read_detail(

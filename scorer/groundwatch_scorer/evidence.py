@@ -14,8 +14,8 @@ from typing import Literal
 from groundwatch_collector.ragtrace import Document
 
 from .judgement import Evidence
-from .text import CJK, Sentence, folded, is_cjk, kept_if_short, sentences, tokens
-from .text_numbers import Quantity, quantities
+from .text import CJK, Sentence, folded, is_cjk, kept_if_short, sentences, tokens, tokens_of_folded
+from .text_numbers import Quantity, Stated, quantities
 
 LONGEST_WINDOW = 3  # sentences
 _TIE = 1e-9  # of the total weight: sums that differ by less are the same
@@ -34,7 +34,7 @@ class Passages:
     read: str  # as much of the text as is read
     sentences: tuple[Sentence, ...]
     tokens: tuple[frozenset[str], ...]  # per sentence
-    places: Mapping[str, tuple[int, ...]]  # token -> the sentences that have it
+    places: Mapping[str, int]  # token -> the sentences that have it, a bit for each
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
@@ -60,6 +60,11 @@ class Passages:
     def quantities(self) -> tuple[tuple[Quantity, ...], ...]:
         """Per sentence, with offsets in the sentence."""
         return tuple(tuple(quantities(self.read[s.start : s.end])) for s in self.sentences)
+
+    @cached_property
+    def stated(self) -> Stated:
+        """The same numbers, arranged to be looked up."""
+        return Stated(q for found in self.quantities for q in found)
 
     @cached_property
     def characters(self) -> frozenset[str]:
@@ -93,12 +98,31 @@ def passages(text: str) -> Passages:
     """Take *text* apart into sentences with their tokens and numbers."""
     read = text[:_LONGEST_DOCUMENT]
     spans = tuple(sentences(read))
-    sets = tuple(frozenset(tokens(read[s.start : s.end])) for s in spans)
-    places: dict[str, list[int]] = {}
+    sets = tuple(_token_sets(read, spans))
+    places: dict[str, int] = {}
     for index, found in enumerate(sets):
+        bit = 1 << index
         for token in found:
-            places.setdefault(token, []).append(index)
-    return Passages(text, read, spans, sets, {token: tuple(where) for token, where in places.items()})
+            places[token] = places.get(token, 0) | bit
+    return Passages(text, read, spans, sets, places)
+
+
+def _token_sets(text: str, spans: Iterable[Sentence]) -> Iterable[frozenset[str]]:
+    whole = folded(text)
+    if whole.offsets is None:  # the sentences stand at the same places in the folded text
+        return (frozenset(tokens_of_folded(whole.text[s.start : s.end])) for s in spans)
+    return (frozenset(tokens(text[s.start : s.end])) for s in spans)
+
+
+@lru_cache(maxsize=16384)
+def _places_of(bits: int) -> tuple[int, ...]:
+    """The indexes of the bits that are set, ascending."""
+    found: list[int] = []
+    while bits:
+        lowest = bits & -bits
+        found.append(lowest.bit_length() - 1)
+        bits ^= lowest
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +135,20 @@ class Window:
     recall: float  # in [0, 1]
 
 
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Tokens and how much each tells, in a fixed order.
+
+    A set's order differs from run to run, and with it the last digit of a sum.
+    """
+
+    wanted: frozenset[str]
+    order: Sequence[str]
+    weight: Sequence[float]
+    total: float
+    position: Mapping[str, int]
+
+
 class Weights:
     """How much a token tells: rare ones tell more. Counted in the documents at hand over a shipped background."""
 
@@ -119,24 +157,33 @@ class Weights:
         self._sentences = sum(len(document.tokens) for document in self._documents)
         self._discounted = discounted  # words of the question: repeating them in an answer proves little
         self._known: dict[str, float] = {}
+        self._weighed: dict[frozenset[str], Weighed] = {}
 
-    def of(self, token: str) -> float:
-        weight = self._known.get(token)
-        if weight is None:
-            weight = self._known[token] = self._count(token)
-        return weight
+    def weigh(self, wanted: frozenset[str]) -> Weighed:
+        """The weights of *wanted*; the same claim is weighed once."""
+        found = self._weighed.get(wanted)
+        if found is None:
+            found = self._weighed[wanted] = self._weigh(wanted)
+        return found
 
-    def of_all(self, order: Sequence[str]) -> list[float]:
-        known = self._known
-        return [known[token] if token in known else self.of(token) for token in order]
+    def _weigh(self, wanted: frozenset[str]) -> Weighed:
+        self._learn(frozenset(token for token in wanted if token not in self._known))
+        order = sorted(wanted)
+        weight = [self._known[token] for token in order]
+        return Weighed(wanted, order, weight, sum(weight), {token: index for index, token in enumerate(order)})
 
-    def _count(self, token: str) -> float:
-        background = _background("zh" if is_cjk(token) else "en")
-        seen = background.counts.get(token, 0)
+    def _learn(self, tokens: frozenset[str]) -> None:
+        counts = dict.fromkeys(tokens, 0)
         for document in self._documents:
-            seen += len(document.places.get(token, ()))
-        weight = math.log((background.sentences + self._sentences + 1) / (seen + 0.5))
-        return weight * _DISCOUNT if token in self._discounted else weight
+            for token in document.vocabulary & tokens:
+                counts[token] += document.places[token].bit_count()
+        english, chinese = _background("en"), _background("zh")
+        for token, count in counts.items():
+            background = chinese if is_cjk(token) else english
+            seen = background.counts.get(token, 0) + count
+            self._known[token] = math.log((background.sentences + self._sentences + 1) / (seen + 0.5))
+        for token in tokens & self._discounted:
+            self._known[token] *= _DISCOUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +206,6 @@ class Library:
         self.documents = documents
         self.where = where
         self.passages = [passages(d.text or "") for d in documents]
-        self._quantities: list[Quantity] | None = None
 
     def best_window(
         self, wanted: frozenset[str], weights: Weights, only: int | None = None, least: float = 0.0
@@ -168,21 +214,22 @@ class Library:
 
         *only* restricts the search to one document; documents that cannot reach the recall *least* are passed over.
         """
-        order = sorted(wanted)  # a set's order differs from run to run, and with it the last digit of a sum
-        weight = weights.of_all(order)
-        total = sum(weight)
-        position = {token: index for index, token in enumerate(order)}
-        searched: list[tuple[int, _Hits]] = []
+        weighed = weights.weigh(wanted)
+        weight, total = weighed.weight, weighed.total
+        searched: list[tuple[int, float, _Hits]] = []
         for d in range(len(self.passages)) if only is None else (only,):
-            shared = self.passages[d].vocabulary & wanted
-            if shared and sum(weight[position[token]] for token in shared) >= least * total:
-                places = self.passages[d].places
-                found = sorted((position[token], places[token]) for token in shared)
-                searched.append((d, _hits(found, weight, len(self.passages[d].tokens))))
+            passage = self.passages[d]
+            shared = sorted(map(weighed.position.__getitem__, passage.vocabulary & wanted))
+            reach = sum([weight[index] for index in shared])
+            if shared and reach >= least * total:
+                found = [(index, _places_of(passage.places[weighed.order[index]])) for index in shared]
+                searched.append((d, reach, _hits(found, weight, len(passage.tokens))))
         # Longer runs are only looked at where they can beat the best single sentence.
-        at_least = max((max(h.alone) for _d, h in searched), default=0.0) - _TIE * total
+        at_least = max((max(h.alone) for _d, _reach, h in searched), default=0.0) - _TIE * total
         best: Window | None = None
-        for d, hits in searched:
+        for d, reach, hits in searched:
+            if reach <= at_least - _TIE * total:
+                continue
             better = _best_run(hits, weight, at_least, _WINDOW_PRICE * total)
             if better is not None:
                 first, last, covered = better
@@ -190,38 +237,42 @@ class Library:
                 at_least = covered - _WINDOW_PRICE * total * (last - first) + _TIE * total
         return best
 
-    @cached_property
-    def _vocabulary(self) -> frozenset[str]:
-        return frozenset().union(*(passage.vocabulary for passage in self.passages))
-
     def has(self, token: str) -> bool:
-        return token in self._vocabulary
+        return any(token in passage.vocabulary for passage in self.passages)
 
-    def covers(self, token: str) -> float:
-        """How well the whole of the documents has *token*, in [0, 1]."""
-        if self.has(token):
-            return 1.0
-        if not is_cjk(token):
-            return 0.0
-        return _HALF_MATCH * self._most_characters(token[0], token[-1]) / 2
+    def covers(self, weighed: Weighed) -> float:
+        """Share of the weight that the whole of the documents has, with half matches of Chinese."""
+        have = frozenset().union(*[passage.vocabulary & weighed.wanted for passage in self.passages])
+        holders = self._holders
+        found = 0.0
+        for token, weight in zip(weighed.order, weighed.weight, strict=True):
+            if token in have:
+                found += weight
+            elif is_cjk(token):  # how many of two characters some one document has
+                first, last = holders.get(token[0], 0), holders.get(token[-1], 0)
+                found += weight * (_HALF_MATCH if first & last else _HALF_MATCH / 2 if first or last else 0.0)
+        return found / weighed.total if weighed.total else 0.0
 
-    def _most_characters(self, first: str, last: str) -> int:
-        """How many of two characters some one document has."""
-        most = 0
-        for passage in self.passages:
-            found = (first in passage.characters) + (last in passage.characters)
-            if found == 2:
-                return 2
-            most = max(most, found)
-        return most
+    @cached_property
+    def _holders(self) -> dict[str, int]:
+        """Chinese character -> the documents that have it, a bit for each."""
+        holders: dict[str, int] = {}
+        for index, passage in enumerate(self.passages):
+            bit = 1 << index
+            for character in passage.characters:
+                holders[character] = holders.get(character, 0) | bit
+        return holders
 
-    def window_covers(self, window: Window, wanted: Iterable[str], weights: Weights) -> float:
-        """Share of the weight of *wanted* in *window*, with half matches of Chinese."""
+    def window_covers(self, window: Window, weighed: Weighed) -> float:
+        """Share of the weight in *window*, with half matches of Chinese."""
         have, characters = self.window_tokens(window), frozenset(folded(self.window_text(window)).text)
-        order = sorted(wanted)
-        total = sum(weights.of(t) for t in order)
-        found = sum(weights.of(t) * (1.0 if t in have else _half_match(t, characters)) for t in order)
-        return found / total if total else 0.0
+        found = 0.0
+        for token, weight in zip(weighed.order, weighed.weight, strict=True):
+            if token in have:
+                found += weight
+            elif is_cjk(token):
+                found += weight * (_HALF_MATCH * ((token[0] in characters) + (token[-1] in characters)) / 2)
+        return found / weighed.total if weighed.total else 0.0
 
     def window_tokens(self, window: Window) -> frozenset[str]:
         return frozenset().union(*self.passages[window.document].tokens[window.first : window.last + 1])
@@ -229,10 +280,12 @@ class Library:
     def window_quantities(self, window: Window) -> list[Quantity]:
         return [q for s in self.passages[window.document].quantities[window.first : window.last + 1] for q in s]
 
-    def all_quantities(self) -> list[Quantity]:
-        if self._quantities is None:
-            self._quantities = [q for document in self.passages for sentence in document.quantities for q in sentence]
-        return self._quantities
+    def states(self, quantity: Quantity) -> bool:
+        """Whether some document says that number."""
+        return any(passage.stated.covers(quantity) for passage in self.passages)
+
+    def all_quantities(self) -> Iterable[Quantity]:
+        return (q for passage in self.passages for sentence in passage.quantities for q in sentence)
 
     def window_text(self, window: Window) -> str:
         document = self.passages[window.document]
@@ -292,10 +345,3 @@ def _best_run(hits: _Hits, weight: Sequence[float], at_least: float, price: floa
             if score > at_least:
                 best, at_least = (first, last, covered), score + _TIE * price
     return best
-
-
-def _half_match(token: str, characters: frozenset[str]) -> float:
-    """Of a token of one or two Chinese characters; others match whole or not at all."""
-    if not is_cjk(token):
-        return 0.0
-    return _HALF_MATCH * ((token[0] in characters) + (token[-1] in characters)) / 2

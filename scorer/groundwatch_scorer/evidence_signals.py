@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .evidence import Library, Weights, Window, flattened
-from .text import folded, is_chinese, tokens
+from .text import folded, is_chinese, kept_if_short, tokens
 from .text_numbers import Quantity, covered, quantities, same
 from .text_tables import ENGLISH_STOP_WORDS, OPPOSITES_EN, OPPOSITES_ZH
 
@@ -62,14 +63,13 @@ def claim_signals(
 ) -> Signals:
     """Compare *claim* with the documents and with its best *window*."""
     numbers = quantities(claim)
-    order = sorted(wanted)
-    total = sum(weights.of(t) for t in order)
+    weighed = weights.weigh(wanted)
     absent, elsewhere = _number_gaps(claim, numbers, library, window)
     text = "" if window is None else library.window_text(window)
-    recall = 0.0 if window is None else library.window_covers(window, wanted, weights)
+    recall = 0.0 if window is None else library.window_covers(window, weighed)
     return Signals(
         recall=recall,
-        context_recall=sum(weights.of(t) * library.covers(t) for t in order) / total if total else 0.0,
+        context_recall=library.covers(weighed),
         number_absent=bool(absent),
         number_elsewhere=bool(elsewhere),
         number_conflict=window is not None and _conflicts(claim, numbers, absent, library, window),
@@ -77,7 +77,7 @@ def claim_signals(
         negation_differs=window is not None and _negation_differs(claim, text),
         opposite=window is not None and _opposite(claim, text),
         relation_flip=window is not None and _flips(claim, wanted, library, window),
-        token_count=len(order),
+        token_count=len(wanted),
         number_count=len(numbers),
     )
 
@@ -87,14 +87,13 @@ def _number_gaps(
 ) -> tuple[list[Quantity], list[Quantity]]:
     if not numbers:
         return [], []
-    everywhere = library.all_quantities()
     here = [] if window is None else library.window_quantities(window)
-    absent = [q for q in numbers if not covered(q, everywhere) and not _explained(claim, q, everywhere)]
+    absent = [q for q in numbers if not library.states(q) and not _explained(claim, q, library.all_quantities())]
     elsewhere = [q for q in numbers if q not in absent and not covered(q, here) and not _explained(claim, q, here)]
     return absent, elsewhere
 
 
-def _explained(claim: str, quantity: Quantity, stated: Sequence[Quantity]) -> bool:
+def _explained(claim: str, quantity: Quantity, stated: Iterable[Quantity]) -> bool:
     """Rounding and simple sums are not inventions, where the claim says that it rounds or adds."""
     if quantity.kind != "number":
         return False
@@ -144,6 +143,7 @@ def _counterpart(
 _SHARED_CLAUSE = 0.75
 
 
+@lru_cache(maxsize=4096)
 def _clause_tokens(text: str, start: int, end: int) -> frozenset[str]:
     left = max((m.end() for m in _CLAUSE.finditer(text, 0, start)), default=0)
     after = _CLAUSE.search(text, end)
@@ -165,6 +165,7 @@ def _mostly_known(text: str, library: Library) -> bool:
     return not found or sum(found) * 2 > len(found)
 
 
+@kept_if_short
 def _negations(text: str) -> int:
     view = folded(text).text
     return len(_NEGATION_ZH.findall(view)) if is_chinese(text) else len(_NEGATION_EN.findall(view))
@@ -177,13 +178,20 @@ def _negation_differs(claim: str, passage: str) -> bool:
 def _opposite(claim: str, passage: str) -> bool:
     """Whether the claim has a word whose opposite stands in the passage, and each lacks the other's word."""
     if is_chinese(claim):
-        mine, theirs = folded(claim).text, folded(passage).text
-        return any(a in mine and a not in theirs and b in theirs and b not in mine for a, b in _OPPOSITES["zh"])
+        theirs = folded(passage).text
+        return any(a not in theirs and b in theirs for a, b in _opposites_of(claim))
     mine_words, their_words = (set(_WORDS_EN.findall(t.lower())) for t in (claim, passage))
     return any(
         a in mine_words and a not in their_words and b in their_words and b not in mine_words
         for a, b in _OPPOSITES["en"]
     )
+
+
+@kept_if_short
+def _opposites_of(claim: str) -> tuple[tuple[str, str], ...]:
+    """The pairs of opposites of which a Chinese claim has the first and not the second."""
+    text = folded(claim).text
+    return tuple((a, b) for a, b in _OPPOSITES["zh"] if a in text and b not in text)
 
 
 def _flips(claim: str, wanted: frozenset[str], library: Library, window: Window) -> bool:
@@ -201,11 +209,13 @@ def _flips(claim: str, wanted: frozenset[str], library: Library, window: Window)
     return False
 
 
+@kept_if_short
 def _without_negation(text: str) -> str:
     """*text* without the words that negate: what is left of a sentence and of its denial is the same."""
     return _run_together(_NEGATION_WORD.sub("", flattened(text)))
 
 
+@kept_if_short
 def _run_together(text: str) -> str:
     return _BLANKS.sub("", flattened(text)).strip(_STOPS)
 

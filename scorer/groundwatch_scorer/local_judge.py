@@ -278,13 +278,12 @@ def copy_of(claim: str, library: Library) -> str:
     if any(flat in document.flat for document in library.passages):
         return "same"
     template = number_template(flat)
-    if "#" not in template or not _says_enough(template):
+    if "#" not in template:
         return ""
-    mine = _plain_numbers(flat)
     found = [n for document in library.passages for n in _numbers_at(template, document.flat, document.template)]
-    if not found:
+    if not found or not _says_enough(template):
         return ""
-    return "same" if mine in found else "other_number"
+    return "same" if _plain_numbers(flat) in found else "other_number"
 
 
 def _says_enough(template: str) -> bool:

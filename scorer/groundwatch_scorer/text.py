@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, wraps
+from operator import add
 from typing import Literal, TypeVar
 
 from .text_tables import (
@@ -93,6 +94,7 @@ def is_cjk(token: str) -> bool:
     return "\u3400" <= token[0] <= "\ufaff"
 
 
+@kept_if_short
 def is_chinese(text: str) -> bool:
     """Whether Chinese characters make up a good part of the letters of *text*."""
     chinese = len(_CJK_CHARACTER.findall(text))
@@ -225,24 +227,32 @@ def tokens(text: str) -> list[str]:
 
 @kept_if_short
 def _tokens(text: str) -> tuple[str, ...]:
+    return tuple(tokens_of_folded(folded(text).text))
+
+
+def tokens_of_folded(text: str) -> list[str]:
+    """As :func:`tokens`, of a text that is folded already."""
     found: list[str] = []
-    for run in _WORD.findall(MARKERS.sub(" ", folded(text).text)):
+    bare = MARKERS.sub(" ", text) if "[" in text or "【" in text else text
+    for run in _WORD.findall(bare):
         if is_cjk(run):
-            found.extend(_chinese_tokens(run))
+            _add_chinese_tokens(found, run)
         elif run not in ENGLISH_STOP_WORDS and not _DIGITS.fullmatch(run) and (len(run) > 1 or not run.isascii()):
             found.append(stem(run))
-    return tuple(found)
+    return found
 
 
-def _chinese_tokens(run: str) -> list[str]:
-    found: list[str] = []
+def _add_chinese_tokens(found: list[str], run: str) -> None:
     for piece in _PARTICLES.split(run):
         if len(piece) == 1:
             found.append(piece)
-        found.extend(
-            bigram for i in range(len(piece) - 1) if (bigram := piece[i : i + 2]) not in CHINESE_STOP_BIGRAMS
-        )
-    return found
+        else:
+            pairs = list(map(add, piece, piece[1:]))
+            found += pairs if CHINESE_STOP_BIGRAMS.isdisjoint(pairs) else _without_stop_pairs(pairs)
+
+
+def _without_stop_pairs(pairs: list[str]) -> list[str]:
+    return [pair for pair in pairs if pair not in CHINESE_STOP_BIGRAMS]
 
 
 @lru_cache(maxsize=65536)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
@@ -149,14 +149,23 @@ def quantities(text: str) -> list[Quantity]:
     view = folded(text)
     taken = [match.span() for match in _LIST_NUMBER.finditer(view.text)]
     found: list[Quantity] = []
-    for scan in (*((_dates, _labels, _digits) if _DIGIT.search(view.text) else ()), _chinese, _words):
+    for scan in _scans(view.text):
         for quantity in scan(view.text):
             if not any(quantity.start < end and start < quantity.end for start, end in taken):
                 found.append(quantity)
                 taken.append((quantity.start, quantity.end))
     found.sort(key=lambda q: q.start)
     _share_units(found, view.text)
-    return [_in_source(q, view.source_span(q.start, q.end)) for q in found]
+    return found if view.offsets is None else [_in_source(q, view.source_span(q.start, q.end)) for q in found]
+
+
+def _scans(text: str) -> Iterable[Callable[[str], Iterable[Quantity]]]:
+    """The kinds of numbers that *text* can have, in the order in which they take their place."""
+    if _DIGIT.search(text):
+        yield from (_dates, _labels, _digits)
+    yield _chinese
+    if _LATIN.search(text):
+        yield _words
 
 
 def _in_source(quantity: Quantity, span: tuple[int, int]) -> Quantity:
@@ -175,6 +184,29 @@ def same(claimed: Quantity, stated: Quantity) -> bool:
 def covered(claimed: Quantity, stated: Iterable[Quantity]) -> bool:
     """Whether any of *stated* says what *claimed* says."""
     return claimed.soft or any(same(claimed, other) for other in stated)
+
+
+class Stated:
+    """Numbers that were said, arranged so that each question whether one is among them is a look-up."""
+
+    def __init__(self, found: Iterable[Quantity]) -> None:
+        self._by_amount: dict[str, list[Quantity]] = {}
+        self._dates: list[Quantity] = []
+        for quantity in found:
+            if quantity.kind == "date":
+                self._dates.append(quantity)
+            else:
+                self._by_amount.setdefault(quantity.amount, []).append(quantity)
+        self._date_parts = frozenset(part for date in self._dates for part in date.amount.split("-"))
+
+    def covers(self, claimed: Quantity) -> bool:
+        """As :func:`covered`."""
+        if claimed.soft:
+            return True
+        if claimed.kind == "date":
+            year = claimed.amount.removesuffix("--")
+            return (year != claimed.amount and year in self._by_amount) or covered(claimed, self._dates)
+        return claimed.amount in self._date_parts or covered(claimed, self._by_amount.get(claimed.amount, ()))
 
 
 def _date_covers(claimed: Quantity, stated: Quantity) -> bool:
@@ -202,7 +234,7 @@ def _labels(text: str) -> Iterable[Quantity]:
 
 def _digits(text: str) -> Iterable[Quantity]:
     for match in _DIGIT_NUMBER.finditer(text):
-        amount = Decimal(re.sub("[, ]", "", match["digits"]))
+        amount = Decimal(match["digits"].replace(",", "").replace(" ", ""))
         for scale in match["chinese"] or "":
             amount *= _CHINESE_SCALES[scale]
         amount *= _LATIN_SCALES.get(match["k"] or match["latin"] or "", 1)
@@ -231,9 +263,9 @@ def _chinese(text: str) -> Iterable[Quantity]:
 
 
 def _is_chinese_number(run: str, text: str, end: int) -> bool:
-    if not any(c in _CHINESE_DIGITS or c == "十" for c in run):
+    if len(run) <= 2 and (end >= len(text) or text[end] not in _CHINESE_MEASURES):
         return False
-    return len(run) > 2 or (text[end : end + 1] in _CHINESE_MEASURES and end < len(text))
+    return any(c in _CHINESE_DIGITS or c == "十" for c in run)
 
 
 def _chinese_value(run: str) -> Decimal:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundwatch_scorer.text_numbers import covered, quantities, same
+from groundwatch_scorer.text_numbers import Stated, covered, quantities, same
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,21 @@ def test_same(one, other):
 )
 def test_not_the_same(claim, stated):
     assert not covered(quantities(claim)[0], quantities(stated))
+
+
+SAID = (
+    "20 MB, 25 GB, 30 days, two weeks, 2021, 4 March 2021, March 2021, 2020年, 5%, v1.2.3, 09:30, 1.2万人, 4, $9.90"
+)
+
+
+def test_looking_a_number_up_says_what_going_through_all_of_them_says():
+    said = quantities(SAID)
+    asked = [
+        *said,
+        *quantities("2022, 5 March 2021, 20 GB, 3 May 2020, 4月3日, 1.2.4, three, 14 days, 12,000 cats, 2021年3月"),
+    ]
+    for some in (said, said[::2], said[1::2], said[3:7], []):
+        assert [Stated(some).covers(q) for q in asked] == [covered(q, some) for q in asked]
 
 
 def test_a_less_exact_date_is_covered_by_a_more_exact_one_only():
