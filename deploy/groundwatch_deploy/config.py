@@ -246,6 +246,7 @@ class Secrets:
     candidate_key: Secret
     llm_api_key: Secret = field(default=Secret(b""))
     feedback_key: Secret = field(default=Secret(b""))  # as it is configured: one key, or several with commas
+    oidc_client_secret: Secret = field(default=Secret(b""))
 
     @property
     def audit_key(self) -> bytes:
@@ -268,6 +269,7 @@ def load_secrets(directory: Path, environ: Mapping[str, str] = os.environ) -> Se
         candidate_key=_key("GROUNDWATCH_CANDIDATE_KEY", directory / "candidate.key", environ),
         llm_api_key=Secret((environ.get("GROUNDWATCH_LLM_API_KEY") or environ.get("OPENAI_API_KEY") or "").encode()),
         feedback_key=Secret(environ.get("GROUNDWATCH_FEEDBACK_KEY", "").encode("utf-8", "replace")),
+        oidc_client_secret=Secret(environ.get("GROUNDWATCH_OIDC_CLIENT_SECRET", "").encode("utf-8", "replace")),
     )
 
 

@@ -54,6 +54,7 @@ owner only, or come from the environment:
 | `GROUNDWATCH_KAFKA_SSL_KEY_PASSWORD` | of `[kafka] ssl_keyfile`, when it is encrypted |
 | `GROUNDWATCH_FEEDBACK_KEY` | what the SDK signs [feedback](feedback.md) tokens with; empty: none is asked for |
 | `GROUNDWATCH_LLM_API_KEY` (or `OPENAI_API_KEY`) | key of the model that judges, when `[judge] llm_model` is set |
+| `GROUNDWATCH_OIDC_CLIENT_SECRET` | of `[oidc] client_id`; empty: this console has none at the provider |
 
 The SDK is configured in the application: see [sdk](sdk.md).
 

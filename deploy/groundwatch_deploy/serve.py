@@ -52,6 +52,7 @@ from groundwatch_deploy.salt_check import refuse_another_salt, refuse_own_salt
 from groundwatch_deploy.servers import Bound, HttpServer, bind, is_loopback
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
+from groundwatch_deploy.sign_on import require_oidc
 from groundwatch_deploy.tls import Tls, tls_of
 from groundwatch_review.console import console_app
 from groundwatch_review.label_agreement_metrics import LabelAgreementCollector
@@ -120,6 +121,7 @@ class Monitor:
         """Bind, open and migrate; nothing runs before `start`. *salt*: instead of the deployment's own secret."""
         refuse_open_doors(settings)
         require_grpc(settings.server)
+        require_oidc(settings.oidc)
         self._tls = tls_of(settings.server)
         self.roles = roles_of(settings)
         self.settings = settings
@@ -314,6 +316,8 @@ class Monitor:
             audit_key=self.secrets.audit_key,
             registry=self.registry,
             login_always=not is_loopback(self.settings.server.console_host),
+            oidc=self.settings.oidc,
+            oidc_secret=self.secrets.oidc_client_secret.value.decode(),
         )
 
     def _export_sums(self) -> None:

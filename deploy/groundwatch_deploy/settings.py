@@ -17,7 +17,7 @@ from groundwatch_collector.limits import Limits
 from groundwatch_deploy.config import ConfigError, JudgeConfig, ServerConfig, build, read_file, refuse_unknown
 from groundwatch_deploy.retention import RetentionConfig
 from groundwatch_review.candidates import CandidatePolicy
-from groundwatch_review.console import ConsoleConfig
+from groundwatch_review.console import ConsoleConfig, OidcConfig
 from groundwatch_review.rereading import RereadingConfig
 
 
@@ -30,6 +30,7 @@ class Settings:
     feedback: FeedbackPolicy = field(default_factory=FeedbackPolicy)
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
+    oidc: OidcConfig = field(default_factory=OidcConfig)
     labelling: RereadingConfig = field(default_factory=RereadingConfig)
     candidates: CandidatePolicy = field(default_factory=CandidatePolicy)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
@@ -45,6 +46,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "feedback": FeedbackPolicy,
     "judge": JudgeConfig,
     "console": ConsoleConfig,
+    "oidc": OidcConfig,
     "labelling": RereadingConfig,
     "candidates": CandidatePolicy,
     "retention": RetentionConfig,

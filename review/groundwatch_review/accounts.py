@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -39,6 +40,22 @@ class User:
     holdout: bool  # may read the hold-out set whatever the role
     created_at: float
     updated_at: float
+    sso: bool = False  # comes in through the OpenID provider, which gives the roles at each login
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who an OpenID provider says somebody is, and the roles that the configuration gives for it."""
+
+    issuer: str
+    subject: str  # never given to anybody else by that issuer
+    name: str  # what the person is called there; anybody may call himself anything
+    roles: tuple[Role, ...]
+    holdout: bool
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.issuer}\n{self.subject}".encode()).hexdigest()
 
 
 def check_name(name: str) -> None:
@@ -127,12 +144,52 @@ def change(
     with engine.begin() as connection:
         _one_at_a_time(connection)
         user = _known(connection, name)
+        if user.sso:
+            raise Unacceptable(
+                f"{name!r} comes in through single sign-on, which gives the roles and asks for a password"
+            )
         connection.execute(update(console_users).where(console_users.c.user_id == user.user_id).values(values))
         _keep_an_admin(connection, user)
         connection.execute(delete(console_sessions).where(console_sessions.c.user_id == user.user_id))
         changed = _known(connection, name)
         note(connection, changed)
     return changed
+
+
+def enter(engine: Engine, identity: Identity, now: float) -> User:
+    """The user behind *identity*, made at the first time, with the roles that it has today.
+
+    Who has other roles than at the last time loses the sessions that began with those.
+    """
+    table = console_users
+    values = {"roles": ",".join(identity.roles), "holdout": identity.holdout, "updated_at": now}
+    with engine.begin() as connection:
+        _one_at_a_time(connection)
+        row = connection.execute(select(table).where(table.c.identity == identity.digest)).one_or_none()
+        if row is None:
+            made = {
+                "user_id": new_reviewer(),
+                "name": _free_name(connection, identity),
+                "password": "",
+                "identity": identity.digest,
+                "created_at": now,
+                **values,
+            }
+            connection.execute(insert(table).values(made))
+            return _user(made)
+        if (row.roles, bool(row.holdout)) != (values["roles"], identity.holdout):
+            connection.execute(update(table).where(table.c.user_id == row.user_id).values(values))
+            connection.execute(delete(console_sessions).where(console_sessions.c.user_id == row.user_id))
+        return _user({**row._mapping, **values})
+
+
+def _free_name(connection: Connection, identity: Identity) -> str:
+    """A name that nobody has: whoever is called like a local user elsewhere must not be taken for that user."""
+    wanted = identity.name.lower()
+    for name in (wanted, f"{wanted[:59]}.sso"):
+        if _NAME.fullmatch(name) and find(connection, name) is None:
+            return name
+    return f"sso-{identity.digest[:24]}"
 
 
 def remove(engine: Engine, name: str, *, even_the_last: bool = False, note: Note = _no_note) -> User:
@@ -198,7 +255,7 @@ def check(engine: Engine, name: str, password: str, cost: passwords.Cost = passw
     """
     with reader(engine).connect() as connection:
         row = _row(connection, name) if _NAME.fullmatch(name) else None
-    kept = _nobodys(cost) if row is None else row.password
+    kept = row.password if row is not None and row.password else _nobodys(cost)
     right = len(password) <= passwords.MAX_CHARACTERS and passwords.matches(password, kept)
     if row is None:
         return None, ""
@@ -229,4 +286,5 @@ def _user(row: Any) -> User:
         holdout=bool(row["holdout"]),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
+        sso=row.get("identity") is not None,
     )

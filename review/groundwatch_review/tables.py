@@ -52,7 +52,8 @@ console_users = Table(
     Column("name", String(64), nullable=False, unique=True),
     Column("roles", String(100), nullable=False),  # viewer | reviewer | exporter | admin, separated by commas
     Column("holdout", Boolean, nullable=False),  # may read the hold-out set whatever the role
-    Column("password", String(300), nullable=False),  # scrypt, salt and cost beside the hash
+    Column("password", String(300), nullable=False),  # scrypt, salt and cost beside the hash; "": single sign-on
+    Column("identity", String(64), nullable=True, unique=True, index=True),  # SHA-256 of issuer and subject there
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
 )

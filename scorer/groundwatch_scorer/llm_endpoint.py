@@ -49,7 +49,7 @@ def open_client(
     """
     base_url = base_url or OPENAI_URL
     check_url(base_url)
-    guard = _Guard(allow_loopback, allow_private, resolve or _resolve)
+    guard = AddressGuard("the judge's endpoint", allow_loopback, allow_private, resolve)
     http = openai.DefaultHttpxClient(
         event_hooks={"request": [guard]}, follow_redirects=False, trust_env=False, timeout=timeout_seconds
     )
@@ -95,17 +95,18 @@ def refusal_of(address: Address, *, allow_loopback: bool, allow_private: bool) -
     if address.is_loopback:
         return "" if allow_loopback else "it is this machine, which is not allowed here"
     if not address.is_global and not allow_private:
-        return "it is in a private network; allow private addresses for the judge if that is meant"
+        return "it is in a private network; allow private addresses there if that is meant"
     return ""
 
 
-class _Guard:
-    """Called before every request: checks where it would go, and nails it there."""
+class AddressGuard:
+    """Called before every request of *what*: checks where it would go, and nails it there."""
 
-    def __init__(self, allow_loopback: bool, allow_private: bool, resolve: Resolve) -> None:
+    def __init__(self, what: str, allow_loopback: bool, allow_private: bool, resolve: Resolve | None = None) -> None:
+        self._what = what
         self._allow_loopback = allow_loopback
         self._allow_private = allow_private
-        self._resolve = resolve
+        self._resolve = resolve or _resolve
 
     def __call__(self, request: Any) -> None:
         host = request.url.host
@@ -116,7 +117,7 @@ class _Guard:
                 ipaddress.ip_address(text), allow_loopback=self._allow_loopback, allow_private=self._allow_private
             )
             if why:
-                raise EndpointRefused(f"the judge's endpoint {host} resolves to {text}: {why}")
+                raise EndpointRefused(f"{self._what} {host} resolves to {text}: {why}")
         # The Host header was set when the request was built; the certificate is still checked against the name.
         request.extensions = {**request.extensions, "sni_hostname": host}
         request.url = request.url.copy_with(host=found[0])

@@ -11,10 +11,12 @@ from starlette.testclient import TestClient
 from groundwatch_review import accounts, audit
 from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.console.guard import CSRF_COOKIE
+from groundwatch_review.console.login import RESULTS
 from groundwatch_review.passwords import Cost
 
 NOW = 1_790_000_000.0
 ORIGIN = "http://127.0.0.1:4390"
+TLS_ORIGIN = "https://desk.example"
 KEY = b"a" * 32
 CHEAP = Cost(n=2**4, r=8, p=1)
 PASSWORD = "correct horse battery"
@@ -30,6 +32,7 @@ class Console:
         self.app = self.made()
 
     def made(self, config: ConsoleConfig | None = None, **options: Any) -> Any:
+        """*registry*: None for one more console beside the first."""
         options.setdefault("registry", self.registry)
         return console_app(
             self.engine,
@@ -58,8 +61,9 @@ class Console:
         return browser
 
     def logins(self) -> dict[str, float]:
-        names = ("ok", "wrong", "limited", "busy")
-        found = {n: self.registry.get_sample_value("groundwatch_console_logins_total", {"result": n}) for n in names}
+        found = {
+            n: self.registry.get_sample_value("groundwatch_console_logins_total", {"result": n}) for n in RESULTS
+        }
         return {name: value for name, value in found.items() if value}
 
     def trail(self, *actions: str) -> list[tuple[str, str]]:

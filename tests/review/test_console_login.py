@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from console_people import KEY, NOW, ORIGIN, PASSWORD, Console, csrf_of, log_in, send
+from console_people import KEY, NOW, ORIGIN, PASSWORD, TLS_ORIGIN, Console, csrf_of, log_in, send
 from sqlalchemy import Engine, func, insert, select, update
 from starlette.testclient import TestClient
 
@@ -34,7 +34,6 @@ from groundwatch_scorer.judgement import (
     Verdict,
 )
 
-TLS_ORIGIN = "https://desk.example"
 CANARY = "mia.canary@personal.example"
 
 
@@ -79,7 +78,9 @@ def test_nothing_but_the_form_its_files_and_the_health_is_open(console, world):
     console.user("anna", "admin")
     browser = console.browser()
     open_to_all = {line for line, rule in RULES.items() if rule.needs is Permission.PUBLIC}
-    assert open_to_all == {("GET", "/healthz"), ("GET", "/static"), ("GET", "/login"), ("POST", "/login")}
+    files = {("GET", "/healthz"), ("GET", "/static")}
+    sso = {("GET", "/login/oidc"), ("GET", "/login/oidc/callback")}
+    assert open_to_all == {*files, ("GET", "/login"), ("POST", "/login"), *sso}
     for path in ("/nope", "/traces/" + world.failed[0], "/candidates", "/review", "/users", "/audit", "/account"):
         assert browser.get(path).status_code == 401, path
     assert browser.get("/api/overview").json() == {"error": "log in first"}
@@ -337,7 +338,7 @@ def canary(engine: Engine, add_trace: Callable[..., str]) -> str:
 def pages_of(trace_id: str, candidate_id: str = "") -> list[str]:
     """Every page of the table of permissions that can be opened, for this trace."""
     named = {"{trace_id}": trace_id, "{candidate_id}": candidate_id}
-    elsewhere = ("/static", "/views")  # files; and what only leads to the list
+    elsewhere = ("/static", "/views", "/login/oidc")  # files; and what only leads to other pages
     paths = [path for method, path in RULES if method == "GET" and not path.startswith(elsewhere)]
     filled = []
     for path in paths:

@@ -2,5 +2,6 @@
 
 from .app import console_app
 from .config import ConsoleConfig
+from .oidc_config import OidcConfig
 
-__all__ = ["ConsoleConfig", "console_app"]
+__all__ = ["ConsoleConfig", "OidcConfig", "console_app"]

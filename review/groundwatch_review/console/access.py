@@ -81,6 +81,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("POST", "/candidates/export"): Rule(Permission.EXPORT, Action.EXPORT),
     ("GET", "/login"): Rule(Permission.PUBLIC),
     ("POST", "/login"): Rule(Permission.PUBLIC),  # written to the trail when it is known who it was
+    ("GET", "/login/oidc"): Rule(Permission.PUBLIC),
+    ("GET", "/login/oidc/callback"): Rule(Permission.PUBLIC),  # as above
     ("POST", "/logout"): Rule(Permission.ACCOUNT, Action.LOGOUT),
     ("GET", "/account"): Rule(Permission.ACCOUNT),
     ("POST", "/account/password"): Rule(Permission.ACCOUNT, Action.USER_CHANGED),

@@ -39,12 +39,14 @@ from .formats import iso
 from .guard import FORM_LIMIT_BYTES, Forbidden, Guard, cookie, read_form
 from .login import Login, LoginMetrics
 from .login_limits import LoginLimits
+from .oidc_config import OidcConfig
 from .overview import Asked, Overview
 from .promises import Promised
 from .rawviews import RawViews
 from .rendering import HERE, YEAR_SECONDS, carried, environment, href, respond, set_cookie
 from .reviewdesk import REVIEWER_COOKIE, ReviewDesk, label_form, notice
 from .sessions import Lifetime, Sessions
+from .single_sign_on import SingleSignOn
 from .tracelist import TraceList, closed_sets
 from .tracepage import trace_page
 
@@ -63,27 +65,49 @@ def console_app(
     login_always: bool = False,
     password_cost: Cost = COST,
     labelling: RereadingConfig | None = None,
+    oidc: OidcConfig | None = None,
+    oidc_secret: str = "",
 ) -> ASGIApp:
     """The console over *engine*. *candidate_key* signs candidates; without it confirming makes none.
 
     *candidate_policy* says what rights there are in the traffic; without it candidates are made, and none leaves.
     *audit_key* is what the audit trail is chained with. *login_always*: also while there is no user, because others
-    than this machine reach the console.
+    than this machine reach the console; single sign-on (*oidc*) asks for one too.
     """
     audit = AuditLog(engine, audit_key, now)
     rereading = Rereading(candidate_key, labelling or RereadingConfig())
     console = Console(engine, config, now, candidate_key, candidate_policy, rereading=rereading, audit=audit)
     promised = Promised(engine, now, objectives, alerts or AlertsConfig(), console.page)
+    oidc = oidc or OidcConfig()
+    sessions = Sessions(engine, now, Lifetime(config.session_idle_seconds, config.session_longest_seconds))
+    metrics = LoginMetrics(registry)
     login = Login(
         engine,
         audit=audit,
-        sessions=Sessions(engine, now, Lifetime(config.session_idle_seconds, config.session_longest_seconds)),
+        sessions=sessions,
         limits=LoginLimits(now),
-        metrics=LoginMetrics(registry),
+        metrics=metrics,
         page=console.page,
         now=now,
         cost=password_cost,
         always=login_always,
+        sso=oidc.name if oidc.issuer else "",
+    )
+    provider = None
+    if oidc.issuer:
+        from .oidc_provider import Provider  # noqa: PLC0415  (needs the extra)
+
+        provider = Provider(oidc, oidc_secret, now)
+    sso = SingleSignOn(
+        engine,
+        oidc,
+        provider,
+        key=audit_key,
+        audit=audit,
+        sessions=sessions,
+        metrics=metrics,
+        page=console.page,
+        now=now,
     )
     people = Administration(engine, audit, audit_key, console.page, now=now, cost=password_cost)
     routes = [
@@ -92,6 +116,7 @@ def console_app(
         *console.desk.routes(),
         *promised.routes(),
         *login.routes(),
+        *sso.routes(),
         *people.routes(),
     ]
     app = Starlette(

@@ -32,6 +32,9 @@ HASHES_AT_ONCE = 2
 HASH_WAIT_SECONDS = 5.0
 
 
+RESULTS = ("ok", "wrong", "limited", "busy", "refused", "no_role", "unreachable")
+
+
 class LoginMetrics:
     """Logins by what came of them."""
 
@@ -39,11 +42,11 @@ class LoginMetrics:
         self._logins = Counter(
             "groundwatch_console_logins",
             "Tries to log in to the console. ok; wrong: name or password; limited: too many tries; busy: too many at "
-            "once.",
+            "once; of single sign-on: refused: state, code or token do not hold; no_role; unreachable: no provider.",
             ["result"],
             registry=registry,
         )
-        for result in ("ok", "wrong", "limited", "busy"):
+        for result in RESULTS:
             self._logins.labels(result)
 
     def count(self, result: str) -> None:
@@ -73,6 +76,7 @@ class Login:
         now: Callable[[], float],
         cost: passwords.Cost,
         always: bool,
+        sso: str = "",
     ) -> None:
         self._engine = engine
         self._audit = audit
@@ -82,7 +86,8 @@ class Login:
         self._page = page
         self._now = now
         self._cost = cost
-        self._always = always
+        self._always = always or bool(sso)
+        self._sso = sso  # what single sign-on is called on the button; "" where there is none
         self._hashing = threading.BoundedSemaphore(HASHES_AT_ONCE)
 
     def routes(self) -> list[Route]:
@@ -124,7 +129,8 @@ class Login:
         return self._form(request, own_path(request.query_params.get("next", "/")), 200)
 
     def _form(self, request: Request, back: str, status: int, message: str = "", name: str = "") -> Response:
-        context = {"next": back, "message": message, "name": name, "no_users": not self._has_users()}
+        no_users = not self._sso and not self._has_users()
+        context = {"next": back, "message": message, "name": name, "no_users": no_users, "sso": self._sso}
         return self._page(request, "login.html", context, status)
 
     async def log_in(self, request: Request) -> Response:
@@ -219,13 +225,16 @@ class Login:
         return response
 
 
+_NEVER_BACK_TO = ("/login", "/login/oidc", "/login/oidc/callback", "/logout")
+
+
 def own_path(text: str) -> str:
     """*text* when it is a path of this console, else "/": nobody is led elsewhere after logging in."""
     plain = text.isascii() and text.isprintable() and " " not in text and "\\" not in text
     if not plain or not text.startswith("/") or text.startswith("//"):
         return "/"
     parts = urlsplit(text)
-    return "/" if parts.scheme or parts.netloc or parts.path in ("/login", "/logout") else text
+    return "/" if parts.scheme or parts.netloc or parts.path in _NEVER_BACK_TO else text
 
 
 def _came_from_elsewhere(request: Request) -> bool:
