@@ -16,7 +16,7 @@ serve: venv-demo  ## the monitor, all in one process
 	@$(BIN)/groundwatch serve $(ARGS)
 
 test: check  ## every test that this machine can run
-	$(BIN)/pytest -n 2 $(ARGS)
+	$(BIN)/pytest -n auto $(ARGS)
 
 check: venv-test  ## style, types, import order
 	$(BIN)/ruff format --check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import socket
@@ -11,14 +12,22 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import kafka_broker
 import live_python
 import otelcol
 import pytest
+import sharing_out
+from hypothesis import settings
 from sqlalchemy import Engine, create_engine, text
 
 from groundwatch_collector.storage import metadata, open_engine
+
+gc.disable()  # until everything is imported and collected, see pytest_collection_finish
+# As Hypothesis has it here or in CI, without its deadline: beside other tests an example may take its time.
+settings.register_profile("patient", settings(deadline=None))
+settings.load_profile("patient")
 
 REPO = Path(__file__).resolve().parent.parent
 SHARED_DATA = Path(os.environ.get("GROUNDWATCH_SHARED_DATA", REPO.parent / "shared" / "data"))
@@ -57,6 +66,39 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(message)
     if item.get_closest_marker("shared_data") and not SHARED_DATA.is_dir():
         pytest.skip(f"the labelled data is not at {SHARED_DATA}; set GROUNDWATCH_SHARED_DATA to its folder")
+
+
+def pytest_configure() -> None:
+    """Temporary files go into memory where it has room: the tests commit thousands of times, and no power fails."""
+    memory, room = Path("/dev/shm"), 4 * 2**30
+    if "TMPDIR" in os.environ or not os.access(memory, os.W_OK) or os.statvfs(memory).f_flag & os.ST_NOEXEC:
+        return
+    if shutil.disk_usage(memory).free > room:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(memory)  # for what the tests start, and for the tests
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    return sharing_out.workers()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> sharing_out.HalfAtLongFiles | None:
+    if config.option.dist != "load":  # something else was asked for
+        return None
+    config.option.loadscopereorder = False  # the order is ours
+    return sharing_out.HalfAtLongFiles(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: sharing_out.turn(item.nodeid.partition("::")[0]))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and what they import stay: a collection of garbage need not look at them each time."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
