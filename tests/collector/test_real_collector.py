@@ -79,7 +79,7 @@ def test_traces_through_a_collector_are_in_the_ledger_once(collector, tmp_path):
     assert torture.post(url, torture.body(ids[:20]))
     ours = torture.start(tmp_path / "data", port)
     try:
-        torture.wait_ready(f"http://127.0.0.1:{port}", time.monotonic() + 30)
+        torture.wait_ready(f"http://127.0.0.1:{port}", time.monotonic() + 60)
         for start in range(20, 60, 10):
             assert torture.post(url, torture.body(ids[start : start + 10]))
         found = torture.wait_decided(f"sqlite:///{tmp_path / 'data' / 'groundwatch.db'}", set(ids), 30)

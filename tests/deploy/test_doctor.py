@@ -193,11 +193,11 @@ def test_a_bad_configuration_is_a_finding(capsys, tmp_path):
 
 
 @contextmanager
-def answering(status: int, body: bytes = b"", date: float | None = None):
+def answering(status: int, body: bytes = b"", ahead: float = 0.0):
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response_only(status)
-            self.send_header("Date", formatdate(time.time() if date is None else date, usegmt=True))
+            self.send_header("Date", formatdate(time.time() + ahead, usegmt=True))
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Content-Type", "application/json")
             self.end_headers()
@@ -221,7 +221,7 @@ def answering(status: int, body: bytes = b"", date: float | None = None):
     ("ahead", "status"), [(0, "ok"), (1, "ok"), (10, "warn"), (-10, "warn"), (600, "fail"), (-600, "fail")]
 )
 def test_clocks_that_differ_are_noticed(capsys, ahead, status):
-    with answering(200, date=time.time() + ahead) as url:
+    with answering(200, ahead=ahead) as url:
         code, found, _said = run(capsys, "--endpoint", url)
     assert found["clock"]["status"] == status, found["clock"]
     assert code == (1 if status == "fail" else 0)

@@ -97,7 +97,7 @@ def _first_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline()
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
     """Wait for a fact of another process. Raises ``AssertionError`` when it does not come."""
     deadline = time.monotonic() + seconds
     while not condition():

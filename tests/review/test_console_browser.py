@@ -104,7 +104,7 @@ def open_page(browser: Any, served: str) -> Iterator[Callable[..., Watch]]:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         watch = Watch(page, served)
         page.on("console", lambda m: watch.trouble.append(f"{m.type}: {m.text}") if m.type != "log" else None)
         page.on("pageerror", lambda error: watch.trouble.append(str(error)))
