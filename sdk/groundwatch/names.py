@@ -70,6 +70,12 @@ EXCEPTION_MESSAGE: Final = "exception.message"  # only where text is captured
 
 # OpenInference.
 SPAN_KIND: Final = "openinference.span.kind"  # CHAIN | RETRIEVER | RERANKER | LLM
+INPUT: Final = QUERY  # of a stage too: what it was asked, for viewers that do not know the names above
+OUTPUT: Final = ANSWER  # of a stage too: what it gave; a list of documents as short lines
+OUTPUT_TYPE: Final = "output.mime_type"
+RERANKER_QUERY: Final = "reranker.query"
+RERANKER_MODEL: Final = "reranker.model_name"
+RERANKER_DOCUMENTS: Final = "reranker.output_documents"  # .N.document.id, .score, .content: the first ones, cut short
 
 # Span events.
 EXCEPTION_EVENT: Final = "exception"  # OpenTelemetry

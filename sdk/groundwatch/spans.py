@@ -25,6 +25,7 @@ Attributes = dict[str, Any]
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _LISTS = {"candidates": names.CANDIDATES, "rerank": names.RERANKED, "context": names.CONTEXT}
 _OPERATIONS = {"candidates": "retrieval", "rerank": "rerank", "answer": "chat", "rewrite": "chat"}
+_SHOWN_DOCUMENTS, _SHOWN_CHARS = 10, 40  # of a list, where it is shown for people
 _KINDS = {"candidates": "RETRIEVER", "rerank": "RERANKER", "answer": "LLM"}
 
 
@@ -53,18 +54,19 @@ class SpanBuilder:
     def build(self, record: RequestRecord, dropped: int) -> Encoded:
         """Root first, then the stages in the order they were recorded. *dropped*: requests lost until now."""
         retried = _retries_by_stage(record)
-        spans = []
-        size = failures = 0
+        answering = next((stage for stage in reversed(record.stages) if stage.name == "answer"), None)
+        out = self._outgoing()
+        whole = self._root_attributes(record, dropped, out)
+        spans = [self._root(record, whole, out)]
+        size, failures = _size(whole), out.redaction_failures
         for stage in record.stages:
             out = self._outgoing()
             attributes = self._stage_attributes(record, stage, retried.get(stage.name, 0), out)
+            _show(attributes, stage.name, whole, answered=stage is answering)
             spans.append(self._span(record, stage, attributes, out))
             size += _size(attributes)
             failures += out.redaction_failures
-        out = self._outgoing()
-        attributes = self._root_attributes(record, dropped, out)
-        root = self._root(record, attributes, out)
-        return Encoded((root, *spans), size + _size(attributes), failures + out.redaction_failures)
+        return Encoded(tuple(spans), size, failures)
 
     def _outgoing(self) -> Outgoing:
         return Outgoing(self._settings.redact, self._settings.max_text_chars)
@@ -111,6 +113,8 @@ class SpanBuilder:
         if self._text:
             _put(attributes, names.QUERY, out.text(record.query, "query"))
             _put(attributes, names.ANSWER, out.text(record.answer, "answer", record.answer_cut))
+            if names.ANSWER in attributes:  # else Phoenix takes it for JSON where a model is named
+                attributes[names.OUTPUT_TYPE] = "text/plain"
         return attributes
 
     def _identity(self, attributes: Attributes, record: RequestRecord, out: Outgoing) -> None:
@@ -179,15 +183,20 @@ class SpanBuilder:
             _put(attributes, names.REWRITTEN_QUERY, out.text(rewritten, "rewritten_query"))
         if stage.documents is not None:
             key = _LISTS.get(stage.name, names.CANDIDATES if _kind(stage) == "RETRIEVER" else names.CONTEXT)
-            attributes[key] = self._document_list(stage.documents, out)
+            listed = self._document_list(stage.documents, out)
+            attributes[key] = _json(listed)
+            if self._ids:
+                attributes[names.OUTPUT] = _listing(listed, stage.documents.total)
+                if stage.name == "rerank":
+                    attributes.update(_numbered(listed))
         return attributes
 
-    def _document_list(self, found: docs.Snapshot, out: Outgoing) -> str:
+    def _document_list(self, found: docs.Snapshot, out: Outgoing) -> list[dict[str, Any]]:
         listed = [self._document(raw, rank, out) for rank, raw in enumerate(found.items, start=1)]
         if found.total > len(listed):
             out.truncated.append(f"documents:{len(listed)}_of_{found.total}")
         _fit(listed, self._settings.max_span_bytes, out)
-        return _json(listed)
+        return listed
 
     def _document(self, raw: Any, rank: int, out: Outgoing) -> dict[str, Any]:
         fields = docs.read(raw)
@@ -309,6 +318,50 @@ def _stage_name(stage: StageRecord, attributes: Attributes) -> str:
         return str(own)
     subject = attributes.get(names.DATA_SOURCE if stage.name == "candidates" else names.REQUEST_MODEL)
     return " ".join(filter(None, (attributes.get(names.OPERATION, stage.name), subject)))
+
+
+def _show(attributes: Attributes, stage: str, whole: Attributes, *, answered: bool) -> None:
+    """Say what a stage was asked and gave by OpenInference's names too: viewers know those, and not ours."""
+    rewritten = attributes.get(names.REWRITTEN_QUERY)
+    if stage == "rewrite":
+        _put(attributes, names.INPUT, whole.get(names.QUERY))
+        _put(attributes, names.OUTPUT, rewritten)
+    elif stage == "candidates":
+        _put(attributes, names.INPUT, rewritten or whole.get(names.QUERY))
+    elif stage == "rerank":
+        _put(attributes, names.RERANKER_QUERY, whole.get(names.QUERY))
+        _put(attributes, names.RERANKER_MODEL, attributes.get(names.REQUEST_MODEL))
+    elif answered:
+        _put(attributes, names.OUTPUT, whole.get(names.ANSWER))
+
+
+def _listing(listed: list[dict[str, Any]], total: int) -> str:
+    """A list of documents for people: a line each, without the texts."""
+    lines = [_line(document) for document in listed[:_SHOWN_DOCUMENTS]]
+    return "\n".join([*lines, *([f"... {total} in all"] if total > len(lines) else [])]) or "no documents"
+
+
+def _line(document: dict[str, Any]) -> str:
+    score = document.get(names.DOC_SCORE)
+    rank, ident = f"{document[names.DOC_RANK]}.", document[names.DOC_ID]
+    return " ".join(filter(None, (rank, ident, f"({score:g})" if score is not None else "", _beginning(document))))
+
+
+def _beginning(document: dict[str, Any]) -> str:
+    """The title, or how the text begins."""
+    text: str = document.get(names.DOC_TITLE) or document.get(names.DOC_TEXT, "")
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+
+
+def _numbered(listed: list[dict[str, Any]]) -> Attributes:
+    """A reranked list in OpenInference's spelling, without the texts: there is no other that viewers know."""
+    found: Attributes = {}
+    for at, document in enumerate(listed[:_SHOWN_DOCUMENTS]):
+        prefix = f"{names.RERANKER_DOCUMENTS}.{at}.document"
+        found[f"{prefix}.id"] = document[names.DOC_ID]
+        _put(found, f"{prefix}.score", document.get(names.DOC_SCORE))
+        _put(found, f"{prefix}.content", _beginning(document) or None)
+    return found
 
 
 def _rewritten(record: RequestRecord) -> str | None:

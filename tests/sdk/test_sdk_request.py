@@ -518,3 +518,44 @@ def test_a_span_within_the_callers_trace_stays_the_parent(sent):
     with trace.use_span(around), groundwatch.request("q", traceparent=f"00-{7:032x}-{9:016x}-01"):
         pass
     assert sent().root().parent_id == f"{8:016x}"
+
+
+def test_viewers_that_do_not_know_us_find_what_they_show(sent):
+    """Phoenix, Langfuse and Jaeger were looked at with these: docs/conventions.md says what each shows."""
+    long = "A text of more than forty characters, so that it is cut where people read it."
+    found = [{"id": "a", "content": long, "score": 0.5}, {"id": "b", "title": "Fees", "content": "x", "score": 0.25}]
+    with groundwatch.request("How long?") as r:
+        r.rewrite("retention period")
+        r.candidates(found, source="handbook")
+        r.rerank(found[:1], model="ranker")
+        r.context([{"id": f"d{n}"} for n in range(25)])
+        r.answer("first")
+        r.answer("30 days", model="m")
+    receiver = sent()
+    assert receiver.root()[names.OUTPUT_TYPE] == "text/plain"
+    shown = {name: receiver.stage(name) for name in ("rewrite", "candidates", "rerank", "context")}
+    assert (shown["rewrite"][names.INPUT], shown["rewrite"][names.OUTPUT]) == ("How long?", "retention period")
+    assert shown["candidates"][names.INPUT] == "retention period"
+    assert shown["candidates"][names.OUTPUT] == f"1. a (0.5) {long[:40]}...\n2. b (0.25) Fees"
+    rerank = shown["rerank"]
+    assert (rerank[names.RERANKER_QUERY], rerank[names.RERANKER_MODEL]) == ("How long?", "ranker")
+    first = {key: rerank[f"{names.RERANKER_DOCUMENTS}.0.document.{key}"] for key in ("id", "score", "content")}
+    assert first == {"id": "a", "score": 0.5, "content": f"{long[:40]}..."}
+    assert shown["context"][names.OUTPUT].splitlines()[9:] == ["10. d9", "... 25 in all"]
+    answers = [span for span in receiver.spans() if span[names.STAGE] == "answer"]
+    assert [names.OUTPUT in span.attributes for span in answers] == [False, True]
+    assert answers[1][names.OUTPUT] == "30 days"
+
+
+@pytest.mark.parametrize(("mode", "listed"), [("ids", "1. a (0.5)"), ("none", None)])
+def test_viewers_are_told_no_more_than_the_content_mode_allows(receiver, mode, listed):
+    groundwatch.configure(endpoint=receiver.url, capture_content=mode)
+    with groundwatch.request("secret") as r:
+        r.rewrite("secret")
+        r.candidates([{"id": "a", "title": "secret", "content": "secret", "score": 0.5}])
+        r.rerank([{"id": "a", "title": "secret", "content": "secret", "score": 0.5}])
+        r.answer("secret")
+    groundwatch.flush(5)
+    for stage in ("candidates", "rerank"):
+        assert receiver.stage(stage).attributes.get(names.OUTPUT) == listed
+    assert all("secret" not in str(span.attributes) for span in receiver.spans())
