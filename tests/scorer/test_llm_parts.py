@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -233,6 +234,23 @@ def test_the_least_recently_used_reply_goes_first_and_none_lives_longer_than_a_d
     assert cache.get("b", 20.0) is None
     assert cache.get("a", LONGEST_SECONDS) is None
     assert cache.get("c", LONGEST_SECONDS) == Kept("3", {"x": 3})
+
+
+def test_a_kept_reply_can_only_be_read_with_the_text_that_was_asked() -> None:
+    """An erasure does not reach the memory of the judge: without the erased text nothing there can be read."""
+    key, words = "digest of a question", "Ms Ling lives in 苏州"
+    cache = ReplyCache(2)
+    cache.put(key, "a1b2", {"reason": words}, 0.0)
+    cache.put(key + "2", "a1b2", {"reason": words}, 0.0)
+    assert cache.get(key, 1.0) == Kept("a1b2", {"reason": words})
+    memory = pickle.dumps(cache._kept)
+    for readable in (words, "Ling", "苏州", "reason", key):
+        assert readable.encode() not in memory
+    (_, second), (_, first) = cache._kept.values()
+    assert first.data != second.data
+    assert words in first.opened(key)
+    with pytest.raises(UnicodeDecodeError):
+        first.opened("digest of another one")
 
 
 def test_a_reply_too_long_is_not_kept() -> None:
