@@ -10,6 +10,7 @@ from groundwatch_alerts.alert_names import BY_NAME, runbook
 from groundwatch_alerts.objectives import (
     EVERY_APP,
     EXECUTION,
+    KEEP_BURNING_MINUTES,
     KEEP_FIRING_HOURS,
     LARGEST_BURN,
     AlertsConfig,
@@ -253,6 +254,7 @@ def _burns(item: Objective, apps: str, config: AlertsConfig) -> list[Alert]:
                 f"At least {_SHARE} of its requests {words}, in the long and in the short window. Look at the errors "
                 "by class, then at what the application calls: model, index, database."
             ),
+            keep_firing=f"{KEEP_BURNING_MINUTES}m",
             labels=labels,
             annotations=Wording(config).links(name, _failed_requests(item), "groundwatch-overview"),
         )

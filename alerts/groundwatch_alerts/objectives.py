@@ -26,6 +26,8 @@ KEEP_FIRING_HOURS = 3
 _QUANTILE = 0.95
 _ADDRESS = re.compile(r"""https?://[^\s"'<>{}?#\\]+""")  # a path is put behind it
 _MOST_LEARNING_DAYS = 366
+KEEP_BURNING_MINUTES = 15
+"""The same of a burning budget: scrapes that are missed for so long, or a moment of calm, end no outage."""
 _CROSSINGS, _PER_HOUR, _PER_JUDGED = 14.7, -0.73, 0.2  # fitted to bench_detection.py
 
 

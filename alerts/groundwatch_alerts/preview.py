@@ -18,7 +18,14 @@ from groundwatch_alerts.alert_rules import MIN_JUDGED_SHARE, PAIRS, SLOW_PAIR
 from groundwatch_alerts.change_detection import Detector, learn
 from groundwatch_alerts.change_monitor import DAY, judged_rows
 from groundwatch_alerts.estimator import StratumSums, estimate, wilson
-from groundwatch_alerts.objectives import EXECUTION, KEEP_FIRING_HOURS, AlertsConfig, Objective, covering
+from groundwatch_alerts.objectives import (
+    EXECUTION,
+    KEEP_BURNING_MINUTES,
+    KEEP_FIRING_HOURS,
+    AlertsConfig,
+    Objective,
+    covering,
+)
 from groundwatch_collector.storage import reader
 from groundwatch_collector.tables import sampled_traces, traffic_tally
 from groundwatch_scorer.judgement import Criterion
@@ -27,6 +34,7 @@ from groundwatch_scorer.tables import judgements
 STEP_SECONDS = 900
 _HOUR = 3_600 // STEP_SECONDS
 _QUIET_STEPS = KEEP_FIRING_HOURS * _HOUR  # an alert goes on firing so long after its condition
+_CALM_STEPS = KEEP_BURNING_MINUTES * 60 // STEP_SECONDS
 _FIELDS = (
     "traffic",
     "weight",
@@ -215,8 +223,8 @@ def _burns(past: _Past, item: Objective) -> list[Fired]:
     fast = [any(burns(*pair, end) for pair in PAIRS) for end in ends]
     slow = [burns(*SLOW_PAIR, end) for end in ends]
     return [
-        past.fired("RagExecutionBudgetBurn", item.criterion, fast, quiet=0),
-        past.fired("RagExecutionBudgetBurnSlow", item.criterion, slow, quiet=0),
+        past.fired("RagExecutionBudgetBurn", item.criterion, fast, quiet=_CALM_STEPS),
+        past.fired("RagExecutionBudgetBurnSlow", item.criterion, slow, quiet=_CALM_STEPS),
     ]
 
 
