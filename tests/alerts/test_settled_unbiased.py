@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -19,7 +20,8 @@ from groundwatch_collector.settling import Standing, chance_of_being_judged, fin
 
 SIZE, RUNS = 6_000, 400
 RATES = {"feedback_neg": 0.6, "refusal": 0.3, "normal_b0": 0.1}
-LATE = Standing("feedback_neg", RATES["feedback_neg"])
+DECIDED = {name: Standing(name, rate) for name, rate in RATES.items()}
+LATE = DECIDED["feedback_neg"]
 
 
 class Trace(NamedTuple):
@@ -32,8 +34,9 @@ class Trace(NamedTuple):
 class Sums:
     """What the tallies of one family hold."""
 
-    def __init__(self) -> None:
-        self.traffic: defaultdict[str, float] = defaultdict(float)
+    def __init__(self, strata: Iterable[str]) -> None:
+        """*strata*: of every trace, chosen or not."""
+        self.traffic = Counter(strata)
         self.judged: defaultdict[str, list[tuple[float, bool]]] = defaultdict(list)
 
     def strata(self) -> list[StratumSums]:
@@ -61,25 +64,25 @@ def population() -> list[Trace]:
     return [Trace(f"{n:032x}", name, late, rng.random() < p) for n, (name, late, p) in enumerate(kinds)]
 
 
+def _end(trace: Trace) -> str:
+    return final(DECIDED[trace.stratum], [LATE]).stratum if trace.late else trace.stratum
+
+
 def run(traces: list[Trace], salt: bytes) -> dict[str, list[StratumSums]]:
     """One sample, in four kinds of bookkeeping."""
-    fast, settled, appended, on_top = Sums(), Sums(), Sums(), Sums()
+    fast, appended, on_top = (Sums(trace.stratum for trace in traces) for _ in range(3))
+    settled = Sums(_end(trace) for trace in traces)
     for trace in traces:
         number = u56(trace.id, salt)
-        decided = Standing(trace.stratum, RATES[trace.stratum])
+        decided = DECIDED[trace.stratum]
         chosen = included(number, decided.probability)
-        for sums in (fast, appended, on_top):
-            sums.traffic[trace.stratum] += 1
-            if chosen:
+        if chosen:
+            for sums in (fast, appended, on_top) if trace.late else (fast, appended, on_top, settled):
                 sums.judged[trace.stratum].append((1 / decided.probability, trace.failed))
         if not trace.late:
-            settled.traffic[trace.stratum] += 1
-            if chosen:
-                settled.judged[trace.stratum].append((1 / decided.probability, trace.failed))
             continue
-        end = final(decided, [LATE]).stratum
+        end = _end(trace)
         chance = chance_of_being_judged(number, decided.probability if chosen else None, [LATE])
-        settled.traffic[end] += 1
         if chance is not None:
             settled.judged[end].append((1 / chance, trace.failed))
         if chance is not None and not chosen:  # judged because of the complaint
