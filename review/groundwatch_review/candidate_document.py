@@ -150,11 +150,13 @@ def _review(judgements: Sequence[Mapping[str, Any]], review: Mapping[str, Any]) 
 
 
 def readers(judgements: Sequence[Mapping[str, Any]], review: Mapping[str, Any]) -> dict[str, Any]:
-    """Who read the trace, and which share of them agrees with the *review*; no share where only one person did."""
+    """Who read the trace, under which policy, and which share agrees with the *review*; none where one person did."""
     said = list(readings.from_rows(judgements))
     known = [reading.reviewer for reading in said if desk.is_reviewer(reading.reviewer)]
     share = readings.share_agreeing(said, review["decision"])
-    found = {"reviewers": list(dict.fromkeys([*known, review["reviewer"]]))}
+    found: dict[str, Any] = {"reviewers": list(dict.fromkeys([*known, review["reviewer"]]))}
+    if labelled_under := labels.policy_of_review(judgements, review):
+        found["labelling_policy"] = labelled_under
     return found if share is None else {**found, "agreement": share}
 
 

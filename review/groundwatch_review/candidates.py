@@ -16,7 +16,7 @@ from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.storage import insert_ignore, reader
 from groundwatch_collector.tables import feedback as feedback_table
 from groundwatch_collector.tables import sampled_traces
-from groundwatch_review import families
+from groundwatch_review import families, second_person
 from groundwatch_review.candidate_document import (
     CONSENTS,
     LAYERS,
@@ -43,6 +43,7 @@ __all__ = [
     "candidate_id",
     "confirm",
     "create",
+    "dump",
     "language",
     "load",
     "local_verdict",
@@ -82,7 +83,7 @@ def create(
     row = {
         "candidate_id": document["candidate_id"],
         "trace_id": trace_id,
-        "document": _dump(document),
+        "document": dump(document),
         "redaction_status": document["redaction"]["status"],
         "redaction_confirmed": False,
         "created_at": now,
@@ -166,6 +167,7 @@ def confirm(
         _decide(document, "REVIEWED", reviewer, now)
         apply_policy(document, policy)
         _store(connection, document, now, confirmed=True)
+        second_person.tick(connection, document, reviewer, now)
 
 
 def reject(engine: Engine, candidate_id: str, reviewer: str, now: float) -> None:
@@ -175,6 +177,7 @@ def reject(engine: Engine, candidate_id: str, reviewer: str, now: float) -> None
         _decide(document, "REJECTED", reviewer, now)
         document["governance"]["export_allowed"] = False
         _store(connection, document, now, confirmed=False)
+        second_person.take_back(connection, candidate_id)
 
 
 def _decide(document: dict[str, Any], status: str, reviewer: str, now: float) -> None:
@@ -198,7 +201,7 @@ def apply_policy(document: dict[str, Any], policy: CandidatePolicy | None) -> No
 
 def _store(connection: Connection, document: Mapping[str, Any], now: float, *, confirmed: bool) -> None:
     values = {
-        "document": _dump(document),
+        "document": dump(document),
         "redaction_status": document["redaction"]["status"],
         "redaction_confirmed": confirmed,
         "updated_at": now,
@@ -227,5 +230,6 @@ def _support(connection: Connection, family_id: str) -> int:
     return sum(d["family"]["family_id"] == family_id and d["review"]["status"] != "REJECTED" for d in found)
 
 
-def _dump(document: Mapping[str, Any]) -> str:
+def dump(document: Mapping[str, Any]) -> str:
+    """*document* as its row holds it."""
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()

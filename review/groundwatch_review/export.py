@@ -7,19 +7,20 @@ import json
 import os
 import secrets
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Engine, Row, case, select, update
+from sqlalchemy import Connection, Engine, Row, select, update
 
 from groundwatch_collector.storage import reader
 from groundwatch_review import candidates as store
+from groundwatch_review import second_person
 from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.desk import Refused
-from groundwatch_review.formats import FORMATS, format_named, render
+from groundwatch_review.formats import FORMATS, Format, format_named, render
 from groundwatch_review.redaction import redact_candidate
 from groundwatch_review.schema import problems
 from groundwatch_review.tables import candidates, reviews
@@ -31,6 +32,7 @@ HELD: Final = (
     "blocked",  # redaction is in doubt, or the failure did not reproduce after it
     "rejected",
     "unconfirmed",  # no person has read the redacted text yet
+    "second_person",  # of the hold-out set, and released by one person only
     "failure_not_confirmed",  # the verdict on the trace was taken back
     "consent_unknown",
     "tombstoned",
@@ -76,22 +78,27 @@ def export(
     bytes. *policy* fills in consent and licence where they were not known. Raises :class:`Refused` for a path that is
     no plain file name in an existing folder.
     """
-    if layout != OWN and format_named(layout) is None:
+    chosen = None if layout == OWN else format_named(layout)
+    if layout != OWN and chosen is None:
         accepted = ", ".join((OWN, *FORMATS))
         raise Refused(f"format {layout[:40]!r} is not known; accepted: {accepted}, or module:function of your own")
     targets = [_checked(target) for target in (path, holdout) if target is not None]
     held: Counter[str] = Counter()
     ready = _one_per_family(_releasable(engine, now, policy, held), held)
-    parts = {split: [item for item in ready if item.document["split"] == split] for split in ("DEV", "HOLDOUT")}
-    held["holdout"] += len(parts["HOLDOUT"]) if holdout is None else 0
-    written = [*zip(targets, (parts["DEV"], parts["HOLDOUT"]), strict=False)]
-    for target, items in written:
-        _write_with_manifest(target, items, layout)
-    mark_exported(engine, [item.candidate_id for _target, items in written for item in items], now)
+    leaving = [item for item in ready if item.document["split"] == "DEV" or holdout is not None]
+    held["holdout"] += len(ready) - len(leaving)
+    # Before it: a crash in between must not hide that something left. What was erased meanwhile is not here.
+    here = set(mark_exported(engine, [item.candidate_id for item in leaving], now, policy))
+    parts = {
+        split: [item for item in leaving if item.document["split"] == split and item.candidate_id in here]
+        for split in ("DEV", "HOLDOUT")
+    }
+    for target, items in zip(targets, parts.values(), strict=False):
+        _write_with_manifest(target, items, layout, chosen)
     return ExportReport(
         written=len(parts["DEV"]),
         held={reason: count for reason, count in sorted(held.items()) if count},
-        holdout_written=len(parts["HOLDOUT"]) if holdout is not None else 0,
+        holdout_written=len(parts["HOLDOUT"]),
         files=tuple(str(target) for target in targets),
     )
 
@@ -120,10 +127,13 @@ def _releasable(engine: Engine, now: float, policy: CandidatePolicy | None, held
     ready: list[_Ready] = []
     families: Counter[str] = Counter()
     with reader(engine).connect() as connection:
+        ticks = second_person.ticks(connection)
         for row in connection.execute(query):
             document = store.read(row)
             store.apply_policy(document, policy)
             reason = _reason(row, document, now)
+            if not reason and second_person.is_missing(document, ticks):
+                reason = "second_person"
             counts = document["review"]["status"] != "REJECTED" and row.decision == "confirmed"
             families[document["family"]["family_id"]] += counts
             if reason:
@@ -189,15 +199,16 @@ def canonical(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _body(items: list[_Ready], layout: str) -> tuple[bytes, Mapping[str, int]]:
-    if layout == OWN:
+def _body(items: list[_Ready], chosen: Format | None) -> tuple[bytes, Mapping[str, int]]:
+    if chosen is None:
         return "".join(_line(item.document) + "\n" for item in items).encode(), {}
-    text, inert = render(layout, [item.document for item in items])
+    text, inert = render(chosen, [item.document for item in items])
     return text.encode(), inert
 
 
-def _write_with_manifest(target: Path, items: list[_Ready], layout: str) -> None:
-    body, inert = _body(items, layout)
+def _write_with_manifest(target: Path, items: list[_Ready], layout: str, chosen: Format | None) -> None:
+    """*chosen* is the format of *layout*; None: our own."""
+    body, inert = _body(items, chosen)
     manifest = {
         "file": target.name,
         "format": "urn:groundwatch:regression-candidate:1" if layout == OWN else layout,
@@ -247,13 +258,22 @@ def _write(path: Path, body: bytes) -> None:
         os.close(folder)
 
 
-def mark_exported(engine: Engine, ids: list[str], now: float) -> int:
-    """Remember that these left for the first time: an erasure then names them. Return how many are here."""
+def mark_exported(engine: Engine, ids: Sequence[str], now: float, policy: CandidatePolicy | None = None) -> list[str]:
+    """Remember that these leave for the first time, and under which rights: an erasure then names them.
+
+    Return those that are here: one that was erased meanwhile must not leave.
+    """
     with engine.begin() as connection:
-        first = case((candidates.c.exported_at.is_(None), now), else_=candidates.c.exported_at)
-        return sum(
-            connection.execute(
-                update(candidates).where(candidates.c.candidate_id == candidate_id).values(exported_at=first)
-            ).rowcount
-            for candidate_id in ids
-        )
+        return [candidate_id for candidate_id in ids if _mark(connection, candidate_id, now, policy)]
+
+
+def _mark(connection: Connection, candidate_id: str, now: float, policy: CandidatePolicy | None) -> bool:
+    here = candidates.c.candidate_id == candidate_id
+    row = connection.execute(select(candidates).where(here).with_for_update()).one_or_none()
+    if row is None:
+        return False
+    document = store.read(row)
+    store.apply_policy(document, policy)
+    values = {"exported_at": now if row.exported_at is None else row.exported_at, "document": store.dump(document)}
+    connection.execute(update(candidates).where(here).values(**values))
+    return True

@@ -81,6 +81,8 @@ def _facts(document: Document) -> Row:
         "fault_type": document["fault"]["type"],
         "observed": document["answer"]["observed"],
         "license": document["governance"]["license"],
+        "labelling_policy": document["review"].get("labelling_policy", ""),
+        "redaction_policy": document["redaction"]["policy_version"],
     }
 
 
@@ -258,10 +260,7 @@ def format_named(name: str) -> Format | None:
         return None
 
 
-def render(name: str, documents: Sequence[Document]) -> tuple[str, Counter[str]]:
-    """The file of format *name* for *documents*, and what had to be made inert in it, by kind."""
+def render(chosen: Format, documents: Sequence[Document]) -> tuple[str, Counter[str]]:
+    """The file of *documents* in a format, and what had to be made inert in it, by kind."""
     seen: Counter[str] = Counter()
-    chosen = format_named(name)
-    if chosen is None:
-        raise KeyError(name)
     return chosen.text([inert(chosen.row(document), seen) for document in documents]), seen

@@ -7,6 +7,7 @@ text of the document that it is said to come from.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
@@ -254,6 +255,20 @@ def _pasted(words: str, documents: Mapping[str, Document]) -> tuple[str, int, in
 
 def of_review(rows: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> Label | None:
     """The label behind the current *review*, from the judgements of its trace; None for one of an older shape."""
+    detail = _detail_of_review(rows, review)
+    return None if detail is None else stored(detail, review)
+
+
+def policy_of_review(rows: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str:
+    """The version of the labelling policy under which the *review* was given; "" where nobody noted it."""
+    try:
+        noted = orjson.loads(_detail_of_review(rows, review) or "{}")["labelling"]["policy"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return noted if isinstance(noted, str) and re.fullmatch(r"[a-z][a-z0-9.-]{0,39}", noted) else ""
+
+
+def _detail_of_review(rows: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str | None:
     wanted = (f"reviewer:{review.get('reviewer')}", review.get("reviewed_at"))
     found = [
         row
@@ -261,7 +276,7 @@ def of_review(rows: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> L
         if (row["annotator_kind"], row["criterion"]) == (AnnotatorKind.HUMAN, Criterion.ANY_FAILURE)
         and (row["identifier"], row["judged_at"]) == wanted
     ]
-    return stored(found[-1]["detail"], review) if found else None
+    return str(found[-1]["detail"]) if found else None
 
 
 def stored(detail: str | Mapping[str, Any], review: Mapping[str, Any]) -> Label | None:

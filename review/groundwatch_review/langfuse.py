@@ -166,7 +166,7 @@ def send(
         if row is None:
             return None
         # Before it: a crash in between must not hide that it left. What was erased since the run began is not here.
-        if not mark_exported(engine, [entry.item], now()):
+        if not mark_exported(engine, [entry.item], now(), policy):
             return None
         tool.put_item(row)
         return _digest(row)

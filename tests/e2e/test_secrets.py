@@ -457,7 +457,7 @@ def test_no_canary_leaves_by_a_candidate_an_export_the_gate_or_the_audit_trail(t
     assert not any("birdxq" in text for (table, _), text in stored.items() if table in ("audit_log", "outbox"))
     lines = [line for file in files for line in file.read_text().splitlines()]
     assert lines
-    others = [render(layout, [json.loads(line) for line in lines])[0] for layout in FORMATS]
+    others = [render(FORMATS[layout], [json.loads(line) for line in lines])[0] for layout in FORMATS]
     manifests = [file.with_name(f"{file.name}.manifest.json").read_text() for file in files]
     no_secret("".join([*lines, *others, *manifests, *capsys.readouterr()]))
 

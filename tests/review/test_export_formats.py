@@ -76,7 +76,7 @@ def test_commands_become_text_and_inert_text_stays(text: str) -> None:
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "＝1+1", "\u200b=1"])
 def test_no_cell_of_a_table_is_a_formula(cell: str, candidate_document: dict[str, Any]) -> None:
     candidate_document["question"]["text"] = cell
-    text, _seen = render("csv", [candidate_document])
+    text, _seen = render(FORMATS["csv"], [candidate_document])
     (row,) = csv.DictReader(text.splitlines(keepends=True))
     assert row["question"] == f"'{cell}"
 

@@ -13,8 +13,10 @@ from exportable import DAY, NOW, POLICY, REVIEWER, add, make_trace, questions
 from sqlalchemy import Engine, select, update
 
 from groundwatch_collector.ragtrace import Citation, Document, Feedback, Stage
-from groundwatch_review import candidates, desk
+from groundwatch_review import candidates, desk, erasure, queries
+from groundwatch_review import export as export_module
 from groundwatch_review.candidates import CandidatePolicy
+from groundwatch_review.console.candidatepage import candidate_page
 from groundwatch_review.export import HELD, OWN, canonical, export, export_jsonl, manifest_path
 from groundwatch_review.formats import FORMATS
 from groundwatch_review.schema import problems
@@ -121,6 +123,35 @@ def test_a_policy_at_export_fills_in_what_was_not_known(engine: Engine, tmp_path
     path = tmp_path / "out.jsonl"
     assert export_jsonl(engine, path, NOW, policy=POLICY).written == 1
     assert lines(path)[0]["governance"]["consent"] == "NOT_PERSONAL"
+
+
+def test_what_left_under_the_rights_of_the_policy_says_so_here_too(engine: Engine, tmp_path: Path) -> None:
+    candidate_id = add(engine, make_trace(1, questions("DEV", 1)[0]), policy=CandidatePolicy())
+
+    def held() -> str:
+        with engine.connect() as connection:
+            row = queries.candidate(connection, candidate_id)
+        assert row is not None
+        return candidate_page(row).held
+
+    assert held() == "consent_unknown"
+    export_jsonl(engine, tmp_path / "out.jsonl", NOW, policy=POLICY)
+    assert held() == ""
+
+
+def test_a_crash_before_the_file_is_there_does_not_hide_that_it_may_have_left(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An erasure names what is marked: too much rather than too little."""
+    candidate_id = add(engine, make_trace(1, questions("DEV", 1)[0]))
+
+    def power_cut(_path: Path, _body: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(export_module, "_write", power_cut)
+        export_jsonl(engine, tmp_path / "out.jsonl", NOW)
+    assert erasure.erase(engine, [f"{1:032x}"], NOW + 1).exported == (candidate_id,)
 
 
 def test_a_document_that_was_edited_in_the_database_does_not_leave(engine: Engine, tmp_path: Path) -> None:
