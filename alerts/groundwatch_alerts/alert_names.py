@@ -48,8 +48,12 @@ ALERTS = (
     ),
     _application("RagRetrievalEmpty", "page", "Retrieval finds nothing for far more requests than last week"),
     _application("RagMixShift", "ticket", "The mix of traffic differs from last week, whatever its quality"),
+    _application(
+        "RagTrafficGone", "ticket", "No request was counted for an hour in which there are many on other days"
+    ),
     _application("RagEstimateBlind", "ticket", "Too little is judged to say whether the objective is met"),
     _monitor("GroundwatchAbsent", "page", "The monitor sends no metrics: nobody would be told of bad answers"),
+    _monitor("GroundwatchExportedTwice", "ticket", "Two processes export the same sums: figures count double"),
     _monitor("GroundwatchCollectorDropping", "ticket", "Traces are refused, lost or unreadable"),
     _monitor("GroundwatchLogLag", "ticket", "Received traces wait in the span log and are not counted yet"),
     _monitor("GroundwatchJudgeBacklogOld", "ticket", "Sampled traces wait long for their verdict"),

@@ -317,7 +317,24 @@ def _cost(item: Objective, apps: str, config: AlertsConfig) -> Alert:
 
 
 def _compared(config: AlertsConfig) -> list[Alert]:
-    return [_refusals(config), _empty(config), _mix_shift(config)]
+    return [_refusals(config), _empty(config), _mix_shift(config), _gone(config)]
+
+
+def _gone(config: AlertsConfig) -> Alert:
+    name, least = "RagTrafficGone", config.min_requests
+    usual = f"rag:requests:1h offset 1d >= {least}\nand rag:requests:1h offset 7d >= {least}"
+    return Alert(
+        name,
+        f"{usual}\nunless rag:requests:1h > 0",
+        "ticket",
+        summary=f"No request of {_APP} was counted for an hour; yesterday it had {{{{ $value | humanize }}}} then.",
+        description=(
+            "And about as many in the same hour a week ago. Either nobody can ask, or its traces do not arrive: SDK, "
+            "address, ingest key, network. Alerts on its answers are silent meanwhile, which is no good news."
+        ),
+        pending="10m",
+        annotations=Wording(config).links(name, f"/?{_OF_APP}&window=24h", "groundwatch-overview"),
+    )
 
 
 def _jumped(share: str, window: str, least: float, config: AlertsConfig) -> str:

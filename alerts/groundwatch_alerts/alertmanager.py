@@ -30,6 +30,9 @@ RagRefusalShareChanged|RagMixShift|RagLatencyAboveObjective|RagEstimateBlind|Rag
   # Without the monitor nothing that it says can be believed.
   - source_matchers: ['alertname="GroundwatchAbsent"']
     target_matchers: ['alertname=~"RagEstimateBlind|GroundwatchJudge.*|GroundwatchLogLag"']
+  # What the monitor does not count is not gone.
+  - source_matchers: ['alertname=~"GroundwatchAbsent|GroundwatchLogLag|GroundwatchCollectorDropping"']
+    target_matchers: ['alertname="RagTrafficGone"']
 time_intervals:
   # No page is sent in these hours. An empty plan mutes nothing: this day lies in no month.
   - name: maintenance

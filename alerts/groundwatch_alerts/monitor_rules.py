@@ -41,6 +41,14 @@ _COLLECTOR = (
         "15m",
     ),
     (
+        "GroundwatchExportedTwice",
+        "count by (judge) (groundwatch_headline_judge == 1) > 1",
+        "{{ $value }} processes export the same sums: every figure counts that many times.",
+        "Estimates look surer than they are, and alerts come too often. Let one process have the role exporter, and "
+        "see that Prometheus does not scrape it by two names.",
+        "30m",
+    ),
+    (
         "GroundwatchCollectorDropping",
         "sum by (reason) (\n"
         f'  increase(groundwatch_rejected_requests_total{{reason!~"{_CLIENT_MISTAKES}"}}[10m])\n'

@@ -196,6 +196,18 @@ CASES = [
          requests(1008, 9, answered=90, no_result=10), 169, 10),
     Case("RagMixShift", "half are refused instead of a tenth", FIRES, mix(50), 175, 30),
     Case("RagMixShift", "the mix is as ever", SILENT, mix(10), 175, 30),
+    Case("RagTrafficGone", "300 an hour, none since 90 minutes", FIRES,
+         requests(1008, 9, answered=(50, 0)), 169.5, 10),
+    Case("RagTrafficGone", "300 an hour as ever", SILENT, requests(1008, 9, answered=50), 169, 10),
+    Case("RagTrafficGone", "none at this hour of yesterday either", SILENT,
+         requests(836, 181, answered=(50, 0)), 169, 10),
+    Case("RagTrafficGone", "the collector was restarted, and nothing came since", FIRES,
+         {name: f"{values} stale" for name, values in requests(1000, answered=50).items()}, 169, 10),
+    *(
+        Case("GroundwatchExportedTwice", f"{processes} with the role exporter", processes > 1,
+             {f'groundwatch_headline_judge{{judge="l", instance="{n}"}}': still(1) for n in range(processes)})
+        for processes in (1, 2)
+    ),
     Case("GroundwatchAbsent", "nothing is scraped", FIRES, one("up", still(0))),
     *(
         Case("GroundwatchAbsent", f"no {role} is scraped", FIRES, {k: v for k, v in ROLES.items() if k != series},
