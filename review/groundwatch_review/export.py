@@ -132,7 +132,7 @@ def _releasable(engine: Engine, now: float, policy: CandidatePolicy | None, held
             document = store.read(row)
             store.apply_policy(document, policy)
             reason = _reason(row, document, now)
-            if not reason and second_person.is_missing(document, ticks):
+            if not reason and ticks.is_missing(document):
                 reason = "second_person"
             counts = document["review"]["status"] != "REJECTED" and row.decision == "confirmed"
             families[document["family"]["family_id"]] += counts

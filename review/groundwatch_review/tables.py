@@ -30,6 +30,15 @@ candidates = Table(
     Column("exported_at", Float, nullable=True),
 )
 
+holdout_ticks = Table(
+    "holdout_ticks",
+    metadata,
+    Column("candidate_id", String(40), primary_key=True),
+    Column("reviewer", String(40), primary_key=True),  # who read the redacted text and released it
+    Column("revision", Integer, nullable=False),  # of the candidate, as it was read
+    Column("ticked_at", Float, nullable=False),
+)
+
 outbox = Table(
     "outbox",
     metadata,

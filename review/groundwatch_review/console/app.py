@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 from groundwatch_alerts.objectives import AlertsConfig, Objective
 
 from .. import candidates as store
-from .. import desk, queries, readings
+from .. import desk, queries, readings, second_person
 from ..audit import AuditLog
 from ..candidates import CandidatePolicy
 from ..export import export_jsonl
@@ -288,9 +288,10 @@ class Console:
     def candidates(self, request: Request) -> Response:
         with queries.snapshot(self._engine) as connection:
             rows = queries.candidate_rows(connection, 500)
+            ticks = second_person.ticks(connection)
         shown = [row for row in rows if not _closed_to(principal_of(request), row)]
         context = {
-            "rows": [candidate_page(row) for row in shown],
+            "rows": [candidate_page(row, ticks) for row in shown],
             "hidden": len(rows) - len(shown),
             "ready": bool(self._key),
             "notice": notice(request),
@@ -301,11 +302,13 @@ class Console:
         candidate_id = addresses.candidate_id(request)
         with queries.snapshot(self._engine) as connection:
             row = queries.candidate(connection, candidate_id)
+            ticks = second_person.ticks(connection, candidate_id)
         if row is None:
             raise HTTPException(404, "No candidate with this identifier is here.")
         if closed := _closed_to(principal_of(request), row):
             return self.not_allowed(request, closed)
-        return self.page(request, "candidate.html", {"c": candidate_page(row)})
+        shown = {"c": candidate_page(row, ticks), "me": self.reviewer(request)}
+        return self.page(request, "candidate.html", shown)
 
     async def decide_candidate(self, request: Request) -> Response:
         candidate_id = addresses.candidate_id(request)

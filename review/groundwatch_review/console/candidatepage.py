@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ..queries import CandidateRow
+from ..second_person import Ticks
 from .marking import Range, marked
 
 PLACEHOLDER = re.compile(r"\[\[[A-Z_]{2,24}_[A-Z0-9]{1,6}\]\]")
@@ -19,6 +20,7 @@ HELD = {
     "unconfirmed": "waits for a person to read it",
     "blocked": "blocked: redaction could not be completed",
     "rejected": "rejected by a person",
+    "second_person": "hold-out set: waits for a second person",
     "holdout": "hold-out set: not part of this download",
     "failure_not_confirmed": "held: readers differ on the failure, or it was taken back",
     "consent_unknown": "held: nobody has recorded the right to use this traffic",
@@ -48,17 +50,24 @@ class CandidatePage:
     readers: int  # people who read the trace or the candidate
     agreement: float | None  # of those who read the trace
     held: str  # why an export would leave it out; "" when it would not
+    released_by: frozenset[str]  # people who ticked this revision of a hold-out candidate
+    four_eyes: bool  # it takes two of them
 
     @property
     def held_words(self) -> str:
         return HELD[self.held]
 
 
-def candidate_page(row: CandidateRow) -> CandidatePage:
-    """Lay out one stored candidate. Odd or missing keys show as empty rather than fail."""
+def candidate_page(row: CandidateRow, ticks: Ticks | None = None) -> CandidatePage:
+    """Lay out one stored candidate. Odd or missing keys show as empty rather than fail.
+
+    *ticks*: who released what of the hold-out set; without them nobody is waited for.
+    """
     document = row.document
     redaction, review = _object(document, "redaction"), _object(document, "review")
     residual = _object(redaction, "residual")
+    ticks = ticks or Ticks({}, needed=1)
+    told = {**document, "candidate_id": row.candidate_id}
     return CandidatePage(
         row=row,
         parts=tuple(TextPart(title, highlighted(text)) for title, text in _texts(document)),
@@ -78,11 +87,13 @@ def candidate_page(row: CandidateRow) -> CandidatePage:
         revision=revision if isinstance(revision := document.get("revision"), int) else 1,
         readers=len(review.get("reviewers") or ()),
         agreement=share if isinstance(share := review.get("agreement"), int | float) else None,
-        held=_held(row),
+        held=_held(row, missing=ticks.is_missing(told)),
+        released_by=ticks.released_by(told),
+        four_eyes=told.get("split") == "HOLDOUT" and ticks.needed > 1,
     )
 
 
-def _held(row: CandidateRow) -> str:
+def _held(row: CandidateRow, *, missing: bool) -> str:
     governance = _object(row.document, "governance")
     checks = {
         "rejected": _object(row.document, "review").get("status") == "REJECTED",
@@ -90,6 +101,7 @@ def _held(row: CandidateRow) -> str:
         "unconfirmed": not row.redaction_confirmed,
         "failure_not_confirmed": row.decision != "confirmed",
         "consent_unknown": governance.get("consent") in (None, "UNKNOWN"),
+        "second_person": missing,
         "holdout": row.document.get("split") == "HOLDOUT",
         "schema": governance.get("export_allowed") is not True,
     }
