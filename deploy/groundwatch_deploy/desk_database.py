@@ -39,6 +39,13 @@ class Desk:
         )
 
 
+def note_export(desk: Desk, what: str, *, holdout: bool) -> None:
+    """Write into the trail that candidates are about to leave, those of the hold-out set apart."""
+    desk.trail.append(ACTOR, Action.EXPORT, detail=what)
+    if holdout:
+        desk.trail.append(ACTOR, Action.EXPORT_HOLDOUT, detail=what)
+
+
 @contextlib.contextmanager
 def opened(arguments: argparse.Namespace, now: Callable[[], float] = time.time) -> Iterator[Desk]:
     """Open and migrate the database of the command's options. Raises :class:`Misused` where there is none."""

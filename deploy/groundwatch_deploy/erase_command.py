@@ -5,17 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-import time
 from pathlib import Path
 
 from sqlalchemy import Engine
 
-from groundwatch_collector.storage import open_engine, reclaim
-from groundwatch_deploy import migrations
+from groundwatch_collector.storage import reclaim
 from groundwatch_deploy.cli import Misused, emit
-from groundwatch_deploy.config import ConfigError, load_secrets
-from groundwatch_deploy.desk_database import ACTOR
-from groundwatch_deploy.settings import Settings, load_with_database
+from groundwatch_deploy.desk_database import ACTOR, Desk, opened
 from groundwatch_review import erasure
 from groundwatch_review.audit import Action, AuditLog
 
@@ -29,28 +25,20 @@ def command(arguments: argparse.Namespace) -> int:
     wrong = [trace_id for trace_id in arguments.trace if not re.fullmatch(r"[0-9a-f]{32}", trace_id)]
     if wrong:
         raise Misused(f"erase: {wrong[0][:40]!r} is no trace id; accepted: 32 hexadecimal digits, small letters")
-    try:
-        settings = load_with_database(arguments.config, data_directory=arguments.data_dir)
-    except ConfigError as error:
-        raise Misused(str(error)) from error
-    done = _erase(settings, arguments)
+    with opened(arguments) as desk:
+        done = _erase(desk, arguments)
     emit(dataclasses.asdict(done), arguments.json, lambda: _text(done))
     return 0
 
 
-def _erase(settings: Settings, arguments: argparse.Namespace) -> erasure.Erasure:
-    folder, now = settings.server.data_directory, time.time()
-    engine = open_engine(settings.server.url)
-    try:
-        migrations.upgrade(engine)
-        _note(engine, settings, arguments)
-        ids = _ids(engine, folder, arguments)
-        erasure.remember(folder, ids)
-        done = erasure.erase(engine, ids, now)
-        if not reclaim(engine):
-            done = dataclasses.replace(done, not_reached=(*done.not_reached, _LOG))
-    finally:
-        engine.dispose()
+def _erase(desk: Desk, arguments: argparse.Namespace) -> erasure.Erasure:
+    folder, now = desk.settings.server.data_directory, desk.now()
+    _note(desk.trail, arguments)
+    ids = _ids(desk.engine, folder, arguments)
+    erasure.remember(folder, ids)
+    done = erasure.erase(desk.engine, ids, now)
+    if not reclaim(desk.engine):
+        done = dataclasses.replace(done, not_reached=(*done.not_reached, _LOG))
     erasure.record(folder, done, now)
     return done
 
@@ -61,9 +49,8 @@ def _ids(engine: Engine, folder: Path, arguments: argparse.Namespace) -> list[st
     return list(arguments.trace) or erasure.traces_of(engine, arguments.subject)
 
 
-def _note(engine: Engine, settings: Settings, arguments: argparse.Namespace) -> None:
+def _note(trail: AuditLog, arguments: argparse.Namespace) -> None:
     """One entry of the audit trail for each trace or person named; what it is about is a keyed digest."""
-    trail = AuditLog(engine, load_secrets(settings.server.data_directory).audit_key, time.time)
     how = "by trace" if arguments.trace else "by person" if arguments.subject else "again, after a restore"
     for asked in arguments.trace or [arguments.subject]:
         trail.append(ACTOR, Action.ERASURE, asked, how)

@@ -7,18 +7,12 @@ import dataclasses
 import hashlib
 import os
 import random
-import time
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from groundwatch_collector.storage import open_engine
-from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import DONE, FAILED, Failed, Misused, emit
-from groundwatch_deploy.config import ConfigError, load_secrets
-from groundwatch_deploy.desk_database import ACTOR
-from groundwatch_deploy.settings import Settings, load_with_database
+from groundwatch_deploy.desk_database import Desk, note_export, opened
 from groundwatch_review import outbox
-from groundwatch_review.audit import Action, AuditLog
 from groundwatch_review.langfuse import KeysRefused, Langfuse, Sent, send
 
 _KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
@@ -27,12 +21,8 @@ _KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
 def command(arguments: argparse.Namespace) -> int:
     """Exit 0: the tool has everything that may leave, 1: something waits or was refused; the next run goes on."""
     try:
-        settings = load_with_database(arguments.config, data_directory=arguments.data_dir)
-    except ConfigError as error:
-        raise Misused(str(error)) from error
-    tool = _langfuse(arguments.url, arguments.timeout)
-    try:
-        sent = _send(settings, tool, arguments)
+        with opened(arguments) as desk:
+            sent = _send(desk, _langfuse(arguments.url, arguments.timeout), arguments)
     except KeysRefused as error:
         raise Failed(f"{error}; nothing was given up") from error
     except outbox.TooManyRemovals as error:
@@ -63,28 +53,20 @@ def _langfuse(url: str, timeout_seconds: float) -> Langfuse:
     return Langfuse(client, f"langfuse:{project}")
 
 
-def _send(settings: Settings, tool: Langfuse, arguments: argparse.Namespace) -> Sent:
-    engine = open_engine(settings.server.url)
-    try:
-        migrations.upgrade(engine)
-        trail = AuditLog(engine, load_secrets(settings.server.data_directory).audit_key, time.time)
-        trail.append(ACTOR, Action.EXPORT, detail="langfuse")
-        if arguments.holdout:
-            trail.append(ACTOR, Action.EXPORT_HOLDOUT, detail="langfuse")
-        if arguments.retry_failed:
-            outbox.retry_failed(engine, tool.name, time.time())
-        return send(
-            engine,
-            tool,
-            time.time,
-            policy=settings.candidates,
-            holdout=arguments.holdout,
-            scores=arguments.scores,
-            remove_many=arguments.remove_many,
-            jitter=random.Random(),  # noqa: S311 (pauses)
-        )
-    finally:
-        engine.dispose()
+def _send(desk: Desk, tool: Langfuse, arguments: argparse.Namespace) -> Sent:
+    note_export(desk, "langfuse", holdout=arguments.holdout)
+    if arguments.retry_failed:
+        outbox.retry_failed(desk.engine, tool.name, desk.now())
+    return send(
+        desk.engine,
+        tool,
+        desk.now,
+        policy=desk.settings.candidates,
+        holdout=arguments.holdout,
+        scores=arguments.scores,
+        remove_many=arguments.remove_many,
+        jitter=random.Random(),  # noqa: S311 (pauses)
+    )
 
 
 def _text(sent: Sent) -> str:

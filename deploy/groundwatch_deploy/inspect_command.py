@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,10 @@ from groundwatch_collector.understood import Field, fields
 from groundwatch_deploy.cli import Failed, Misused, emit, say
 from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.data_trouble import explained
+from groundwatch_deploy.desk_database import ACTOR, opened
 from groundwatch_deploy.recordings import Unreadable, read
 from groundwatch_deploy.settings import Settings, load
+from groundwatch_review.audit import Action
 from groundwatch_scorer.criteria import judgements
 from groundwatch_scorer.judgement import Judgement
 from groundwatch_scorer.local_judge import LocalJudge
@@ -55,9 +57,18 @@ def command(arguments: argparse.Namespace) -> int:
         raise Misused(f"{arguments.what}: neither a file nor a trace id (32 hexadecimal digits)")
     if not found:
         raise Failed(f"{arguments.what}: no trace found")
+    if not Path(arguments.what).exists() and settings.server.has_database:
+        _note(arguments, found)
     result = [_as_dict(inspected) for inspected in found]
     emit(result, arguments.json, lambda: "\n\n".join(_as_text(entry) for entry in result))
     return 0
+
+
+def _note(arguments: argparse.Namespace, found: Sequence[_Inspected]) -> None:
+    """Write into the trail who reads what somebody asked, before it is printed. Without an entry, no text."""
+    with opened(arguments) as desk:
+        for inspected in found:
+            desk.trail.append(ACTOR, Action.RAW_VIEW, inspected.trace_id, "inspect")
 
 
 def _from_file(path: Path, limits: Limits) -> list[_Inspected]:

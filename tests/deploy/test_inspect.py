@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from groundwatch_deploy.cli import main
+from groundwatch_review.audit import AuditLog
 
 QUESTION, ANSWER = "How long is a loan?", "Loans last 21 days [1]."
 TRACE_ID = "ab" * 16
@@ -88,6 +89,25 @@ def test_a_received_trace_is_found_by_its_id(recording, tmp_path, capsys):
     (stored,) = json.loads(capsys.readouterr().out)
     assert logged["fields"] == stored["fields"] and (logged["scopes"], stored["scopes"]) != ([], [])
     assert stored["scopes"] == []  # only the record is left
+
+
+def test_who_reads_a_received_trace_stands_in_the_trail_before_it_is_printed(
+    recording, tmp_path, capsys, monkeypatch
+):
+    here = ["--data-dir", str(tmp_path / "data")]
+    assert main(["replay", str(recording), *here]) == 0
+    assert main(["inspect", TRACE_ID, *here]) == 0
+    assert main(["inspect", "0" * 32, *here]) == 1  # nothing was read
+    assert main(["inspect", str(recording), *here]) == 0  # a file of one's own
+    capsys.readouterr()
+    assert main(["audit", "list", "--about", TRACE_ID, "--json", *here]) == 0
+    assert [(e["action"], e["actor"], e["detail"]) for e in json.loads(capsys.readouterr().out)] == [
+        ("raw_view", "command", "inspect")
+    ]
+    monkeypatch.setattr(AuditLog, "append", lambda *_args, **_more: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["inspect", TRACE_ID, *here])
+    assert QUESTION not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
