@@ -19,6 +19,7 @@ from groundwatch_alerts import preview as past
 from groundwatch_alerts import tallies
 from groundwatch_alerts.alertmanager import CONFIG_FILE, alertmanager_files
 from groundwatch_alerts.change_monitor import freeze
+from groundwatch_alerts.objectives import QUALITY
 from groundwatch_alerts.rule_files import problems
 from groundwatch_alerts.rule_set import alert_groups, recording_groups, rule_files
 from groundwatch_collector.storage import open_engine
@@ -26,6 +27,9 @@ from groundwatch_deploy.cli import Failed, Misused, emit, say
 from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.settings import Settings, load
 from groundwatch_scorer import local_judge
+
+_MOST_DAYS = 3_660
+_LEAST_NAME, _MOST_NAME = 12, 40  # characters of an application's name in a table
 
 
 def render(arguments: argparse.Namespace) -> int:
@@ -91,6 +95,8 @@ def _judges(settings: Settings) -> list[str]:
 def preview(arguments: argparse.Namespace) -> int:
     """Print each alert with how often and how long it would have fired in the last ``--days``."""
     settings = _settings(arguments)
+    if not settings.objectives:
+        say("groundwatch: no objectives, so only changes are looked at; name some and give the file with --config")
     with _database(settings, arguments) as engine:
         until = time.time()
         judge = next(iter(tallies.judges(engine)), "")
@@ -107,6 +113,8 @@ def preview(arguments: argparse.Namespace) -> int:
 def baseline(arguments: argparse.Namespace) -> int:
     """Put the last ``--days`` in the place of the frozen baseline, for every judge of the app."""
     settings = _settings(arguments)
+    if arguments.criterion not in QUALITY:
+        raise Misused(f"--criterion: {arguments.criterion!r}; accepted: {', '.join(QUALITY)}")
     with _database(settings, arguments) as engine:
         judges = tallies.judges(engine, arguments.app)
         if not judges:
@@ -121,8 +129,8 @@ def baseline(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _database(settings: Settings, arguments: argparse.Namespace) -> Iterator[Engine]:
-    if not arguments.days > 0:
-        raise Misused(f"--days: {arguments.days}; accepted: more than 0")
+    if not 0 < arguments.days <= _MOST_DAYS:
+        raise Misused(f"--days: {arguments.days:g}; accepted: more than 0, at most {_MOST_DAYS}")
     if not settings.server.has_database:
         raise Misused(f"{settings.server.data_directory}: no database here; give the data directory with --data-dir")
     engine = open_engine(settings.server.url)
@@ -133,12 +141,19 @@ def _database(settings: Settings, arguments: argparse.Namespace) -> Iterator[Eng
 
 
 def _table(found: Sequence[past.Fired]) -> list[str]:
-    head = f"{'app':<20} {'alert':<30} {'criterion':<18} {'days':>5} {'times':>6} {'a week':>7} {'hours':>7}"
-    return [f"{head}  first (UTC)", *(_row(one) for one in found)]
+    width = max([_LEAST_NAME, *(len(_name(one.app)) for one in found)])
+    head = f"{'app':<{width}} {'alert':<30} {'criterion':<18} {'days':>5} {'times':>6} {'a week':>7} {'hours':>7}"
+    return [f"{head}  first (UTC)", *(_row(one, width) for one in found)]
 
 
-def _row(one: past.Fired) -> str:
-    name = f"{one.app:<20} {one.alert:<30} {one.criterion:<18} {one.days:>5.1f}"
+def _name(app: str) -> str:
+    """An application's name came with its traces: it is cut, and nothing in it may steer the terminal."""
+    plain = "".join(c if c.isprintable() else "?" for c in app)
+    return plain if len(plain) <= _MOST_NAME else f"{plain[: _MOST_NAME - 1]}…"
+
+
+def _row(one: past.Fired, width: int) -> str:
+    name = f"{_name(one.app):<{width}} {one.alert:<30} {one.criterion:<18} {one.days:>5.1f}"
     if one.untold:
         return f"{name} {'-':>6} {'-':>7} {'-':>7}  {one.untold}"
     often = "-" if one.a_week is None else f"{one.a_week:.1f}"

@@ -18,6 +18,7 @@ from groundwatch_alerts.preview import Fired, preview
 from groundwatch_collector.storage import add_to_tally, metadata, open_engine
 from groundwatch_collector.tables import ledger, sampled_traces, traffic_tally
 from groundwatch_deploy.cli import main
+from groundwatch_deploy.rules_command import _table
 from groundwatch_scorer.tables import judgements, verdict_tally
 
 START = 1_780_012_800
@@ -101,8 +102,12 @@ def test_a_start_without_traffic_is_not_called_blind_for_long(month):
 
 def test_the_command_says_where_there_is_no_database_and_prints_json(month, tmp_path, capsys):
     assert main(["rules", "preview", "--data-dir", str(tmp_path)]) == 2
+    assert main(["rules", "preview", "--data-dir", month[0], "--days", "1e9"]) == 2
+    assert "accepted: more than 0, at most 3660" in capsys.readouterr().err
     assert main(["rules", "preview", "--data-dir", month[0], "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert "no objectives, so only changes are looked at" in err
     # Without objectives nothing else is previewed.
     assert {row["alert"] for row in told["alerts"]} <= {"RagQualityChange"}
     assert told["days_asked"] == 28 and told["until"] - told["since"] == pytest.approx(28 * 86_400)
@@ -111,6 +116,13 @@ def test_the_command_says_where_there_is_no_database_and_prints_json(month, tmp_
     said = capsys.readouterr().out
     (history,) = re.findall(rf"{days:.0f} days asked, ([0-9.]+) days of history found", said)
     assert float(history) == pytest.approx(days - 100, abs=1.0) and "a week" in said
+
+
+def test_a_table_is_not_spoilt_by_what_applications_are_called():
+    odd = [Fired("x" * 300, "A", "c", 1, 2.0, 0.0, 7.0), Fired("a\x1b[2J", "A", "c", 0, 0.0, None, 7.0)]
+    head, long, steering = _table(odd)
+    assert len(long) < 140 and "…" in long and "\x1b" not in steering
+    assert head.index("alert") == long.index("A ") == steering.index("A ")
 
 
 def test_verdicts_are_read_by_the_clock_of_their_traces_whenever_they_were_judged(month, tmp_path):
@@ -143,5 +155,7 @@ def test_an_accepted_change_is_frozen_anew(month, capsys):
     assert main([*asked, "shop", "--days", f"{day:.0f}"]) == 0
     assert capsys.readouterr().out == "frozen anew for l\n"
     assert main([*asked, "shop", "--days", "0.001"]) == 1
+    assert main([*asked, "shop", "--criterion", "truth"]) == 2
+    assert "accepted: faithfulness, " in capsys.readouterr().err
     assert main([*asked, "nobody"]) == 2
     assert "accepted: shop" in capsys.readouterr().err
