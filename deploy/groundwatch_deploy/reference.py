@@ -35,6 +35,7 @@ from groundwatch_deploy.retention import RetentionMetrics
 from groundwatch_deploy.settings import NAMED, SECTIONS
 from groundwatch_review.console.login import LoginMetrics
 from groundwatch_review.label_agreement_metrics import LabelAgreementCollector
+from groundwatch_review.outbox_metrics import OutboxCollector
 from groundwatch_scorer.scorer_metrics import ScorerMetrics, SettleMetrics
 
 CONFIGURATION_HEAD = """# Configuration
@@ -167,6 +168,7 @@ def _registry(engine: Engine, log: SpanLog) -> CollectorRegistry:
     registry.register(CorrectedCollector(engine, [""], now=lambda: 0.0))
     registry.register(AgreementCollector(engine, [""], now=lambda: 0.0))
     registry.register(LabelAgreementCollector(engine))
+    registry.register(OutboxCollector(engine))
     return registry
 
 

@@ -56,6 +56,7 @@ from groundwatch_deploy.sign_on import require_oidc
 from groundwatch_deploy.tls import Tls, tls_of
 from groundwatch_review.console import console_app
 from groundwatch_review.label_agreement_metrics import LabelAgreementCollector
+from groundwatch_review.outbox_metrics import OutboxCollector
 from groundwatch_review.redaction import redact_text
 from groundwatch_scorer import judgement_store, queue, second_look
 from groundwatch_scorer.judged_history import JudgedHistory
@@ -330,6 +331,7 @@ class Monitor:
         self.registry.register(CorrectedCollector(self.engine, names, now=self.now))
         self.registry.register(AgreementCollector(self.engine, names, now=self.now))
         self.registry.register(LabelAgreementCollector(self.engine))
+        self.registry.register(OutboxCollector(self.engine))
 
     def _changes(self) -> ChangeMonitor:
         return ChangeMonitor(

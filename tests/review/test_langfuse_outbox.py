@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from exportable import NOW, POLICY, REVIEWER, add, make_trace, questions
 from langfuse.api import LangfuseAPI
+from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, insert, select, update
 
 from groundwatch_collector.storage import open_engine
@@ -23,6 +24,7 @@ from groundwatch_review import outbox as boxes
 from groundwatch_review.erasure import erase
 from groundwatch_review.langfuse import KeysRefused, Langfuse, Sent, send
 from groundwatch_review.outbox import OutboxPolicy
+from groundwatch_review.outbox_metrics import OutboxCollector
 from groundwatch_review.tables import candidates, outbox
 from groundwatch_scorer.tables import judgements
 
@@ -192,6 +194,28 @@ def test_a_tool_that_is_away_is_not_asked_for_all_and_in_the_end_given_up(
     assert run(engine, tool, clock).done == {}
     assert boxes.retry_failed(engine, "langfuse:test", clock()) == 3
     assert run(engine, tool, clock).done == {"sent": 3}
+
+
+@on_sqlite
+def test_what_waits_and_what_failed_is_seen_in_the_metrics(engine: Engine, tool: Tool, clock: Clock) -> None:
+    registry, scraped_at = CollectorRegistry(), 0.0
+    registry.register(OutboxCollector(engine, clock=lambda: scraped_at))
+
+    def entries() -> dict[tuple[str, str], float]:
+        (family,) = (one for one in registry.collect() if one.name == "groundwatch_outbox_entries")
+        assert {(sample.labels["tool"], sample.labels["kind"]) for sample in family.samples} <= {("langfuse", "item")}
+        return {(sample.labels["state"], sample.labels["reason"]): sample.value for sample in family.samples}
+
+    assert entries() == {}
+    filled(engine, 3)
+    tool.answers = [400, 503, 503]
+    run(engine, tool, clock, outbox_policy=OutboxPolicy(most_troubles=2))
+    scraped_at += 60
+    assert entries() == {("failed", "refused"): 1, ("waiting", ""): 2}
+    clock.time += 60
+    run(engine, tool, clock)
+    scraped_at += 60
+    assert entries() == {("failed", "refused"): 1, ("sent", ""): 2}
 
 
 @on_sqlite
