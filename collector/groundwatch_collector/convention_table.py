@@ -8,9 +8,9 @@ from typing import Final
 from groundwatch_collector.ragtrace import RagTrace
 from groundwatch_collector.understood import fields
 
-YES, INFERRED, NO, UNTRIED = "yes", "inferred", "no", "not tried"
-_BEST: Final = {"recorded": YES, "empty": YES, "inferred": INFERRED, "unknown": NO}
-_ORDER: Final = (YES, INFERRED, NO)
+YES, INFERRED, ONLY_NONE, NO, UNTRIED = "yes", "inferred", "only none", "no", "not tried"
+_BEST: Final = {"recorded": YES, "empty": ONLY_NONE, "inferred": INFERRED, "unknown": NO}
+_ORDER: Final = (YES, INFERRED, ONLY_NONE, NO)
 
 
 def rows(

@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -23,6 +24,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 ENGLISH = {
@@ -314,6 +316,25 @@ def llamaindex_native(provider: Any) -> list[Any]:
     return []
 
 
+def haystack_native(_provider: Any) -> list[Any]:
+    from haystack import tracing
+    from haystack_integrations.tracing.opentelemetry import OpenTelemetryTracer
+    from opentelemetry import trace
+
+    tracing.enable_tracing(OpenTelemetryTracer(trace.get_tracer("haystack")))
+    tracing.tracer.is_content_tracing_enabled = True  # HAYSTACK_CONTENT_TRACING_ENABLED, which was read at import
+    return []
+
+
+def openlit(_provider: Any) -> list[Any]:
+    import openlit
+
+    prices = Path(tempfile.mkdtemp()) / "prices.json"  # else it fetches a list from the network
+    prices.write_text("{}", "utf-8")
+    openlit.init(pricing_json=str(prices), disable_metrics=True, disable_events=True, disable_batch=True)
+    return []
+
+
 FAMILIES: dict[str, tuple[Callable[[Any], list[Any]], Callable[[Case, str, list[Any]], None]]] = {
     "openinference-langchain": (openinference("langchain"), langchain),
     "openinference-llamaindex": (openinference("llama_index"), llamaindex),
@@ -327,6 +348,10 @@ FAMILIES: dict[str, tuple[Callable[[Any], list[Any]], Callable[[Case, str, list[
     "langfuse-langchain": (langfuse, langchain),
     "langsmith-langchain": (langsmith, langchain),
     "llamaindex-native": (llamaindex_native, llamaindex),
+    "haystack-native": (haystack_native, haystack),
+    "openlit-langchain": (openlit, langchain),
+    "openlit-haystack": (openlit, haystack),
+    "openlit-openai": (openlit, plain_openai),
 }
 
 
@@ -361,7 +386,7 @@ def _in_a_fork(family: str, endpoint: str, case: str) -> bool:
 
 
 def _run(family: str, endpoint: str, case: str) -> None:
-    if family == "openinference-haystack" and CASES[case].leaves:
+    if FAMILIES[family][1] is haystack and CASES[case].leaves:
         return  # a Haystack pipeline gives no stream to leave
     os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = endpoint
     os.environ["OTEL_SERVICE_NAME"] = family  # Langfuse makes its own resource, of this

@@ -32,6 +32,10 @@ FAMILIES = (
     "langfuse-langchain",
     "langsmith-langchain",
     "llamaindex-native",
+    "haystack-native",
+    "openlit-langchain",
+    "openlit-haystack",
+    "openlit-openai",
 )
 CASES = "normal,error,empty,zh,stream,cancel,refusal,rerank"
 OWN = ("service.", "telemetry.sdk.")  # of a resource, what does not describe the machine

@@ -15,6 +15,7 @@ from groundwatch_collector.mapping import (
     langsmith,
     llamaindex,
     openinference,
+    openlit,
     otel_genai,
     traceloop,
     tree,
@@ -34,7 +35,7 @@ _SCOPES: tuple[tuple[str, str, Reader], ...] = (
     ("opentelemetry.instrumentation.genai.", "otel_genai", otel_genai.read),
     ("opentelemetry.instrumentation.openai_v2", "otel_genai", otel_genai.read),
     ("opentelemetry.util.genai", "otel_genai", otel_genai.read),
-    ("openlit", "openlit", otel_genai.read),
+    ("openlit", "openlit", openlit.read),
     ("langsmith", "langsmith", langsmith.read),
     ("llamaindex.opentelemetry", "llamaindex", llamaindex.read),
 )
