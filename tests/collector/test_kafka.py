@@ -56,12 +56,8 @@ SECRETS = KafkaSecrets()
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[kafka_broker.Broker]:
-    made = kafka_broker.Broker(secure=bool(shutil.which("openssl")))
-    try:
-        made.start()
+    with kafka_broker.running(secure=bool(shutil.which("openssl"))) as made:
         yield made
-    finally:
-        made.remove()
 
 
 class Monitor:

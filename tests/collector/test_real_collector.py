@@ -91,12 +91,8 @@ def test_traces_through_a_collector_are_in_the_ledger_once(collector, tmp_path):
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[kafka_broker.Broker]:
-    made = kafka_broker.Broker()
-    try:
-        made.start()
+    with kafka_broker.running() as made:
         yield made
-    finally:
-        made.remove()
 
 
 @pytest.mark.service("kafka")

@@ -98,13 +98,9 @@ class Traffic(threading.Thread):
 
 @pytest.fixture
 def broker():
-    made = kafka_broker.Broker()
-    try:
-        made.start()
+    with kafka_broker.running() as made:
         made.create_topic("groundwatch-spans", 4)
         yield made
-    finally:
-        made.remove()
 
 
 @pytest.fixture

@@ -30,13 +30,9 @@ SALT = b"a salt for tests"
 
 @pytest.fixture
 def broker() -> Iterator[kafka_broker.Broker]:
-    made = kafka_broker.Broker()
-    try:
-        made.start()
+    with kafka_broker.running() as made:
         made.create_topic("groundwatch-spans", 2)
         yield made
-    finally:
-        made.remove()
 
 
 def settings(folder: Path, kafka: KafkaConfig, database_url: str = "") -> Settings:

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 VERSION = "4.1.0"
@@ -190,6 +191,17 @@ class Broker:
             raise RuntimeError(f"{arguments[0]} failed: {done.stderr[-2000:]}")
 
 
+@contextmanager
+def running(*, secure: bool = False) -> Iterator[Broker]:
+    """A broker from its start until it is removed with its data."""
+    broker = Broker(secure=secure)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.remove()
+
+
 def _command(classes: str) -> list[str]:
     small = ["-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     return ["java", *small, "-cp", classes]
@@ -209,14 +221,10 @@ def main() -> None:
     options = parser.parse_args()
     print(fetch(), file=sys.stderr)
     if options.what == "run":
-        broker = Broker()
-        try:
-            broker.start()
+        with running() as broker:
             broker.create_topic(options.topic, options.partitions)
             print(broker.bootstrap, flush=True)
             signal.pause()
-        finally:
-            broker.remove()
 
 
 if __name__ == "__main__":
