@@ -36,6 +36,7 @@ WITH_DOCUMENTS = (
     "langfuse-langchain",
     "langsmith-langchain",
     "llamaindex-native",
+    "haystack-native",
 )
 MODEL_CALL_ALONE = ("openinference-openai", "traceloop-openai", "otel-genai-openai")
 _NAMED_BY_ITSELF = {"llamaindex-native": "llamaindex.opentelemetry"}
