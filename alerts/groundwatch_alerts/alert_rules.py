@@ -145,7 +145,8 @@ def _where(alert: str, *same: str) -> dict[str, str]:
 
     def kept(label: str, otherwise: str) -> str:
         matchers = ", ".join(f"{name}=%q" for name in ("app", *same))
-        series = f'ALERTS{{alertname="{alert}", {label}!="unknown", {matchers}}}'
+        # 15 minutes: also over a restart of Prometheus.
+        series = f'last_over_time(ALERTS{{alertname="{alert}", {label}!="unknown", {matchers}}}[15m])'
         values = " ".join(f"$labels.{name}" for name in ("app", *same))
         return (
             f'{{{{ with printf `{series}` {values} | query }}}}{{{{ . | first | label "{label}" }}}}'
