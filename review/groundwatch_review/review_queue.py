@@ -108,6 +108,13 @@ def size(connection: Connection, app: str, reader: Reader = ANYBODY) -> int:
     return int(connection.execute(select(func.count()).select_from(trace_join()).where(where)).scalar_one())
 
 
+def find(connection: Connection, app: str, trace_id: str, reader: Reader = ANYBODY) -> QueueItem | None:
+    """The item of this trace, wherever in the queue it stands; None when it does not wait for *reader*."""
+    where = and_(ledger.c.app == app, ledger.c.trace_id == trace_id, _waits(reader))
+    row = connection.execute(_select(connection, where, reader, by_time=True)).first()
+    return None if row is None else _item(row)
+
+
 def is_drawn(connection: Connection, trace_id: str) -> bool:
     """Whether it was drawn for people at random, and none has labelled it yet."""
     return (

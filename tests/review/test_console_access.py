@@ -98,6 +98,24 @@ def test_a_method_without_a_line_is_denied(engine):
     assert client.delete("/traces", headers={"origin": ORIGIN}).status_code == 403
 
 
+def test_what_is_the_same_for_anybody_is_answered_without_looking_for_a_session(engine):
+    def nobody_looks(_request: Request) -> Principal:
+        raise AssertionError("a session was looked for")
+
+    app = Access(
+        Router([Route(path, answer) for path in ("/healthz", "/static", "/traces")]),
+        [Route(path, answer) for path in ("/healthz", "/static", "/traces")],
+        who=nobody_looks,
+        audit=AuditLog(engine, KEY, lambda: NOW),
+        login_needed=login_needed,
+        not_allowed=not_allowed,
+    )
+    client = TestClient(app, base_url=ORIGIN)
+    assert [client.get(path).text for path in ("/healthz", "/static")] == ["reached", "reached"]
+    with pytest.raises(AssertionError, match="looked for"):
+        client.get("/traces")
+
+
 PATHS = {
     "{user_id}": "rv_0123456789abcdef",
     "{trace_id}": "0" * 31 + "1",

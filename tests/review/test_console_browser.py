@@ -136,7 +136,7 @@ def test_pages_fit_their_screen_and_stay_on_this_origin(open_page, world, tmp_pa
         "labels": "/labels",
         "candidates": "/candidates",
         "versions": "/versions",
-        "alerts": "/alerts",
+        "alerts": "/objectives",
     }
     for name, path in paths.items():
         assert watch.go(path).status == 200
@@ -433,7 +433,7 @@ def test_hostile_text_runs_nothing_and_fetches_nothing(open_page, add_trace, tmp
 def test_text_and_its_ground_have_enough_contrast(open_page, world):
     for scheme in ("light", "dark"):
         watch = open_page(color_scheme=scheme)
-        for path in ("/", f"/traces/{world.failed[0]}", "/review", "/labels", "/versions", "/alerts"):
+        for path in ("/", f"/traces/{world.failed[0]}", "/review", "/labels", "/versions", "/objectives"):
             watch.go(path)
             assert watch.page.evaluate(CONTRAST) == [], (scheme, path)
 

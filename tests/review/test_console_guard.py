@@ -127,7 +127,21 @@ def test_pages_are_not_stored_by_browsers_or_proxies(client, world):
     assert client.get("/").headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[", "localhost@evil.example"])
+ODD_HOSTS = (
+    "user@localhost",
+    "localhost:99999",
+    "localhost:x",
+    "localhost/x",
+    "localhost#",
+    "localhost:",
+    "[::1",
+    "local host",
+)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "[", "localhost@evil.example", *ODD_HOSTS]
+)
 def test_another_host_name_is_not_answered(client, world, host):
     answer = client.get("/", headers={"host": host})
     assert answer.status_code == 421

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -111,6 +112,33 @@ def test_a_wrong_name_and_a_wrong_password_get_the_same_answer(console, name):
     assert "Name or password is wrong." in found.text
     assert SESSION_COOKIE not in found.headers.get("set-cookie", "")
     assert console.logins() == {"wrong": 1}
+
+
+def test_the_answer_to_a_wrong_password_does_not_wait_for_the_trail(console, monkeypatch):
+    """A commit takes milliseconds, and only a name that exists has one: it must come after the answer."""
+    console.user("anna", "admin")
+    browser = console.browser()
+    browser.get("/login")
+    order = []
+    append = AuditLog.append
+
+    def noting(*arguments: Any, **named: Any) -> int:
+        order.append("trail")
+        return append(*arguments, **named)
+
+    async def watched(scope: Any, receive: Any, send: Any) -> None:
+        async def sending(message: Any) -> None:
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                order.append("answer")
+            await send(message)
+
+        await console.app(scope, receive, sending)
+
+    monkeypatch.setattr(AuditLog, "append", noting)
+    stranger = TestClient(watched, base_url=ORIGIN, cookies=browser.cookies)
+    form = {"csrf": csrf_of(browser), "name": "anna", "password": "wrong"}
+    assert stranger.post("/login", data=form, headers={"origin": ORIGIN}).status_code == 401
+    assert order == ["answer", "trail"]
 
 
 def test_the_session_cookie_is_out_of_reach_of_scripts_other_sites_and_plain_http(console):
@@ -486,6 +514,7 @@ def test_a_candidate_whose_redaction_is_in_doubt_is_for_those_who_may_read_raw_t
 def test_no_page_offers_what_its_reader_may_not_do(console, canary):
     candidate_id = made_candidate(console.engine, canary)
     offers = {
+        "/": 'class="call" href="/review',
         "/labels": 'href="/review',
         "/candidates": 'action="/candidates/export"',
         f"/candidates/{candidate_id}": f'action="/candidates/{candidate_id}/decision"',

@@ -118,6 +118,10 @@ def test_a_rate_on_a_handful_of_verdicts_does_not_look_like_a_rate(client, add_t
     assert "Too few verdicts to go by: 1 of the 30 needed." in text_of(page)
     assert 'class="big too-few"' in page
     assert "<strong>100 %</strong>" not in page
+    # Everything was judged: an interval from 100 % to 100 % would claim to know the next answers too.
+    assert "100–100" not in page
+    assert "100 % all judged" in text_of(page)
+    assert "nothing was left to chance, so there is no interval" in text_of(page)
 
 
 def test_a_rate_on_enough_verdicts_is_shown_as_one(client, world):
@@ -387,6 +391,18 @@ def test_an_item_can_be_addressed_and_leads_to_its_neighbours(client, world):
     page = client.get("/review", params={"item": ids[2]}).text
     assert f'data-key="k" href="/review?app={APP}&amp;item={ids[1]}"' in page
     assert f'data-key="j" href="/review?app={APP}&amp;item={ids[3]}"' in page
+
+
+def test_an_item_behind_those_listed_is_the_one_shown_and_another_is_never_passed_off_as_it(engine, world):
+    client = client_for(engine, queue_limit=2)
+    with storage.reader(world.engine).connect() as connection:
+        last = review_queue.read(connection, APP, 500)[-1]
+    page = client.get("/review", params={"item": last.trace_id}).text
+    assert f'action="/traces/{last.trace_id}/decision"' in page
+    assert "does not wait here" not in page
+    passed = next(name for name in world.sampled if name not in {*world.failed, *world.complained})
+    assert "does not wait here" in client.get("/review", params={"item": passed}).text
+    assert "does not wait here" not in client.get("/review").text
 
 
 def test_confirming_makes_a_redacted_candidate_and_goes_on_to_the_next(client, engine, world):

@@ -58,21 +58,28 @@ def state(engine: Engine, item: Objective, min_judged: int = 60) -> str:
 
 def test_few_verdicts_are_blind_and_not_good_news(engine, world):
     assert state(engine, objective(0.02), min_judged=10_000) == "blind"
-    text = page(engine, "/alerts", objective(0.02, criterion="citations"))
+    text = page(engine, "/objectives", objective(0.02, criterion="citations"))
     assert "No objective is seen to be missed, but 1 objective cannot be told." in text
     assert "cannot be told: 0 judged, 60 are needed" in text
 
 
 def test_the_page_says_how_to_set_an_objective_and_what_prometheus_watches(engine, world):
-    empty = page(engine, "/alerts")
+    empty = page(engine, "/objectives")
     assert "[objectives.good-answers]" in empty and "--config groundwatch.toml" in empty
-    text = page(engine, "/alerts", Objective("quick", "latency", 4.0))
+    text = page(engine, "/objectives", Objective("quick", "latency", 4.0))
     assert "No objective is set for judged answers; 1 objective is watched by Prometheus alone." in text
     assert "4 s at 95%" in text and "RagMixShift" in text and "RagLatencyAboveObjective" not in text
-    both = page(engine, "/alerts", objective(0.5), Objective("quick", "latency", 4.0))
+    both = page(engine, "/objectives", objective(0.5), Objective("quick", "latency", 4.0))
     assert "seen to be missed. 1 objective is watched by Prometheus alone and not told here." in both
+
+
+def test_links_to_the_older_address_of_the_objectives_lead_on(engine, world):
+    app = console_app(engine, ConsoleConfig(), now=lambda: NOW)
+    client = TestClient(app, base_url="http://127.0.0.1:4390", follow_redirects=False)
+    found = client.get("/alerts?app=manual-assistant&window=1h")
+    assert (found.status_code, found.headers["location"]) == (308, "/objectives?app=manual-assistant&window=1h")
 
 
 def test_without_traffic_both_pages_lead_to_the_empty_one(engine):
     assert "4318" in page(engine, "/versions")
-    assert "4318" in page(engine, "/alerts")
+    assert "4318" in page(engine, "/objectives")

@@ -214,7 +214,7 @@ def test_filters_survive_a_decision_and_the_way_from_page_to_page(client: TestCl
     assert odd.startswith("/review?app=y&trace=")
 
 
-@pytest.mark.parametrize("path", ["/", "/traces", "/review", "/versions", "/alerts", "/candidates"])
+@pytest.mark.parametrize("path", ["/", "/traces", "/review", "/versions", "/objectives", "/candidates"])
 def test_every_page_says_how_much_waits(client: TestClient, trace_id: str, path: str) -> None:
     assert '<span class="pill" id="nav-review">1</span>' in client.get(path).text
 

@@ -257,6 +257,7 @@ class Console:
             needs_review = self.desk.waiting(connection, record.app, request)
             said = readings.of_trace(connection, trace_id)
             drawn = self.desk.should_be_blind(connection, record)
+            waits = drawn and self.desk.waits(connection, record, request)
         record = self.views.record(request, record, raw=raw)
         shared = {"record": record, "app": record.app, "needs_review": needs_review, "raw": raw, **closed_sets()}
         if record.trace is None:
@@ -268,6 +269,7 @@ class Console:
             "notice": notice(request),
             "form": label_form(record),
             "drawn": drawn,
+            "waits": waits,
             "blind": False,
             "said": said if raw else [replace(reading, note="") for reading in said],
             "deciding": raw

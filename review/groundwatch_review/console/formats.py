@@ -16,7 +16,10 @@ def percent(share: float | None, digits: int | None = None) -> str:
 
 
 def percent_range(low: float, high: float) -> str:
-    """An interval with one unit: "26–37 %"."""
+    """An interval with one unit: "26–37 %". Where every request was judged there is none, and "53–53 %" would look
+    like certainty about the next ones."""
+    if low == high:
+        return "all judged"
     digits = 1 if 0 < 100 * low < 9.95 or 0 < 100 * high < 9.95 else 0
     return f"{100 * low:.{digits}f}–{100 * high:.{digits}f} %"
 

@@ -7,6 +7,7 @@ below is the second wall: no script, style, image, frame or connection from anyw
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
@@ -95,12 +96,15 @@ def _wrong_host() -> PlainTextResponse:
     )
 
 
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,253}))(?::([0-9]{1,5}))?")
+
+
 def host_name(host: str) -> str:
-    """Name in a Host header without its port; "" when it is not one."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
+    """Name in a Host header without its port; "" when it is not one. A user, path or odd port is no part of one."""
+    found = _HOST.fullmatch(host)
+    if found is None or int(found[3] or 0) > 65_535:
         return ""
+    return (found[1] or found[2]).lower()
 
 
 def cookies(request: Request) -> Mapping[str, str]:

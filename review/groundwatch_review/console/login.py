@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, Counter
 from sqlalchemy import Engine
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -61,6 +62,7 @@ class Tried:
     status: int = 200
     message: str = ""
     wait_seconds: float = 0.0
+    known_as: str = ""  # the identifier behind the name that was tried with a wrong password
 
 
 class Login:
@@ -143,11 +145,21 @@ class Login:
             response = await run_in_threadpool(self._form, request, back, tried.status, tried.message, name)
             if tried.wait_seconds:
                 response.headers["retry-after"] = str(int(tried.wait_seconds) + 1)
+            response.background = self._noting(tried)
             return response
         response = RedirectResponse(back, 303)
         set_cookie(response, request, SESSION_COOKIE, tried.token)
         set_cookie(response, request, CSRF_COOKIE, new_csrf_token())
         return response
+
+    def _noting(self, tried: Tried) -> BackgroundTask | None:
+        """The entry of a failed login, written once it is answered: the time of the answer must not tell of the name.
+
+        A name that nobody has gets none: strangers could fill the trail.
+        """
+        if not tried.known_as:
+            return None
+        return BackgroundTask(self._audit.append, "nobody", Action.LOGIN_FAILED, tried.known_as)
 
     def _try(self, name: str, password: str, address: str, replaced: str) -> Tried:
         user, refused = self._checked(name, password, address)
@@ -169,10 +181,8 @@ class Login:
                 return None, Tried("", 503, "Too many people log in at once. Try again in a moment.", 5.0)
             user, known_as = accounts.check(self._engine, name, password, self._cost)
         if user is None:
-            if known_as:  # a name that nobody has would let strangers fill the trail
-                self._audit.append("nobody", Action.LOGIN_FAILED, known_as)
             self._metrics.count("wrong")
-            return None, Tried("", 401, "Name or password is wrong.")
+            return None, Tried("", 401, "Name or password is wrong.", known_as=known_as)
         self._limits.forgive(name, address)
         return user, Tried()
 
@@ -215,7 +225,9 @@ class Login:
             return self._account(request, 400, "The new password and its repetition differ.")
         user, refused = self._checked(who.name, form.get("old", ""), address)
         if user is None:
-            return self._account(request, refused.status, refused.message)
+            response = self._account(request, refused.status, refused.message)
+            response.background = self._noting(refused)
+            return response
         try:
             accounts.change(self._engine, who.name, self._now(), password=form.get("new", ""), cost=self._cost)
         except passwords.Unfit as error:

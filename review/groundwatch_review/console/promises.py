@@ -35,7 +35,7 @@ class Promised:
         self._page = page
 
     def routes(self) -> list[Route]:
-        return [Route("/versions", self.versions), Route("/alerts", self.alerts)]
+        return [Route("/versions", self.versions), Route("/objectives", self.alerts), Route("/alerts", self.moved)]
 
     def versions(self, request: Request) -> Response:
         asked = request.query_params
@@ -46,6 +46,11 @@ class Promised:
             app = _one_of(apps, asked.get("app", ""))
             shown = versionspage.read(connection, app, asked.get("a", ""), asked.get("b", ""))
         return self._page(request, "versions.html", {"v": shown, "app": app, "apps": apps, "enough": MIN_JUDGED})
+
+    def moved(self, request: Request) -> Response:
+        """Links of before lead on, with all that they ask for."""
+        query = f"?{request.url.query}" if request.url.query else ""
+        return RedirectResponse(f"/objectives{query}", 308)
 
     def alerts(self, request: Request) -> Response:
         with queries.snapshot(self._engine) as connection:

@@ -88,6 +88,11 @@ class ReviewDesk:
         drawn = review_queue.is_drawn(connection, trace_id) or self._rereading.is_drawn(trace_id)
         return drawn and record.review is None
 
+    def waits(self, connection: Connection, record: TraceRecord, request: Request) -> bool:
+        """Whether the queue of whoever asks holds this trace."""
+        reader = self.reader_of(request)
+        return review_queue.find(connection, record.app, record.row.trace_id, reader) is not None
+
     # The queue
 
     def review(self, request: Request) -> Response:
@@ -100,8 +105,11 @@ class ReviewDesk:
             app = asked.get("app", "") if asked.get("app", "") in apps else apps[0]
             wanted = _wanted(asked)
             found = review_queue.read(connection, app, self._config.queue_limit, who, wanted)
+            chosen = asked.get("item", "")
+            if chosen and all(item.trace_id != chosen for item in found):
+                found = [*self._asked_for(connection, app, chosen, who), *found]
             queue = [item for item in found if not (wanted.tells_the_verdict and self.is_blind(item))]
-            place = _place(queue, asked.get("item", ""))
+            place = _place(queue, chosen)
             record = queries.trace(connection, queue[place].trace_id) if queue else None
             context: dict[str, Any] = {
                 "apps": apps,
@@ -113,6 +121,7 @@ class ReviewDesk:
                 "queue": [_shown(item) if self.is_blind(item) else item for item in queue],
                 "kept_blind": len(found) - len(queue),
                 "place": place,
+                "missed": bool(chosen) and all(item.trace_id != chosen for item in queue),
                 "keep": _kept(asked, app),
                 "needs_review": review_queue.size(connection, app, who),
                 "notice": notice(request),
@@ -129,6 +138,13 @@ class ReviewDesk:
         page = trace_page(record, record.trace, blind=blind)
         here = {"record": record, "t": page, "item": context["queue"][place], "blind": blind, "form": form}
         return self._page(request, "review.html", {**context, **here, "back": "review"})
+
+    def _asked_for(self, connection: Connection, app: str, trace_id: str, who: Reader) -> list[QueueItem]:
+        """The one item of this trace where it stands behind all that are listed; none where it waits for nobody."""
+        if not addresses.TRACE_ID.fullmatch(trace_id):
+            return []
+        found = review_queue.find(connection, app, trace_id, who)
+        return [] if found is None else [found]
 
     # Agreement and the policy
 
