@@ -261,8 +261,8 @@ def _burns(item: Objective, apps: str, config: AlertsConfig) -> list[Alert]:
         )
 
     return [
-        alert("RagExecutionBudgetBurn", "\nor\n".join(pair(*one) for one in PAIRS), "6 to 14 times"),
-        alert("RagExecutionBudgetBurnSlow", pair(*SLOW_PAIR), "3 times"),
+        alert("RagExecutionBudgetBurn", "\nor\n".join(pair(*one) for one in PAIRS), "at least 6 times"),
+        alert("RagExecutionBudgetBurnSlow", pair(*SLOW_PAIR), "at least 3 times"),
     ]
 
 

@@ -307,6 +307,17 @@ def test_what_is_told_is_true_and_needs_no_second_look(alert, tmp_path):
     assert words in told(Case(alert, "its words", FIRES, series), tmp_path)
 
 
+@pytest.mark.service("prometheus")
+def test_a_name_that_looks_like_a_template_stays_what_it_is(tmp_path):
+    key = 'app="客服{{x}} \\"q\\" `b` $labels %s\\n", criterion="any_failure"'
+    evidence = {f"rag_change_log_e{{{key}}}": still(8.5), f"rag_change_log_e_threshold{{{key}}}": still(7.9)}
+    failed = {f'rag_fault_weight_total{{{key}, version="v2{{{{.}}}}", judge="l", layer="rerank"}}': up((30, 100))}
+    said = told(Case(CHANGE, "", FIRES, evidence | failed | {f"rag_baseline_frozen{{{key}}}": still(1)}), tmp_path)
+    assert f'Labels:{{alertname="RagQualityChange", {key}, fault_layer="rerank"' in said
+    assert 'version="v2{{.}}"' in said
+    assert "/traces?app=%E5%AE%A2%E6%9C%8D%7B%7Bx%7D%7D+%22q%22+%60b%60+%24labels+%25s%0A&window=24h" in said
+
+
 def promtool(case: Case, folder: Path, expressions: list[str] | None = None) -> str:
     """What promtool complains of, where each of *expressions* shall be 1 at the end; without: what *case* says."""
     document: Any = case.document(folder)
@@ -328,7 +339,7 @@ def told(case: Case, folder: Path) -> str:
 
 def run(document: object, folder: Path) -> str:
     path = folder / "test.yaml"
-    path.write_text(json.dumps(document))  # YAML reads JSON
+    path.write_text(json.dumps(document, ensure_ascii=False))  # YAML reads JSON
     program = shutil.which("promtool") or "promtool"
     done = subprocess.run([program, "test", "rules", str(path)], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stdout + done.stderr
