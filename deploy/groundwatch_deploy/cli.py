@@ -14,6 +14,14 @@ from typing import Any
 DONE, FAILED, MISUSED = 0, 1, 2
 
 
+EXTRAS = {"psycopg": "postgres", "kafka": "kafka", "grpc": "grpc", "langfuse": "langfuse"}
+"""What is imported when the configuration asks for it, and the extra that brings it."""
+
+
+def not_installed(module: str) -> str:
+    return f'{module} is not installed; run: pip install "groundwatch[{EXTRAS[module]}]"'
+
+
 class Misused(Exception):
     """The command line or the configuration cannot be used; the message says what is accepted."""
 
@@ -35,21 +43,36 @@ def emit(result: Any, as_json: bool, text: Callable[[], str]) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = _parser().parse_args(argv)
+    code = FAILED
     try:
         module, function = arguments.run.rsplit(".", 1)
         command = getattr(_load(module, arguments.extra), function)
         return int(command(arguments) or DONE)
     except Misused as error:
-        say(f"groundwatch: {error}")
-        return MISUSED
-    except Failed as error:
-        say(f"groundwatch: {error}")
-        return FAILED
+        code, said = MISUSED, str(error)
     except KeyboardInterrupt:
-        say("groundwatch: interrupted")
-        return FAILED
+        said = "interrupted"
     except BrokenPipeError:
         return FAILED
+    except Exception as error:
+        said = _in_words(error)
+        if not said:
+            raise
+    say(f"groundwatch: {said}")
+    return code
+
+
+def _in_words(error: Exception) -> str:
+    """What to say instead of a traceback; "" for a fault of ours."""
+    if isinstance(error, Failed):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        missing = (error.name or "").partition(".")[0]
+        return not_installed(missing) if missing in EXTRAS else ""
+    if "sqlalchemy" not in sys.modules:  # the SDK alone is installed, or nothing has asked a database
+        return ""
+    found: str = importlib.import_module("groundwatch_deploy.data_trouble").in_words(error)
+    return found
 
 
 def _load(module: str, extra: str) -> Any:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from sqlalchemy import make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from groundwatch_collector.spanlog import LogError
 from groundwatch_deploy.cli import Failed
@@ -21,6 +21,19 @@ _ADVICE = {
 }
 
 
+def in_words(error: Exception) -> str:
+    """What to say of *error* where no command has explained it; "" for what is a fault of ours."""
+    if isinstance(error, OperationalError):
+        return f"database: {_said_by_the_driver(error)}"
+    return str(error) if isinstance(error, NewerSchema) else ""
+
+
+def _said_by_the_driver(error: DBAPIError) -> str:
+    """The driver's words, not the statement: its parameters may be text of a trace."""
+    cause = str(error.orig).strip().partition("\n")[0]
+    return cause + next((f"; {text}" for word, text in _ADVICE.items() if word in cause), "")
+
+
 @contextlib.contextmanager
 def explained(server: ServerConfig) -> Iterator[None]:
     """Turn the errors of the disk, the span log and the database into :class:`Failed` with one clear line."""
@@ -31,9 +44,6 @@ def explained(server: ServerConfig) -> Iterator[None]:
     except NewerSchema as error:
         raise Failed(str(error)) from error
     except DBAPIError as error:
-        # The driver's words, not the statement: its parameters may be text of a trace.
-        cause = str(error.orig).strip()
-        advice = next((f"; {text}" for word, text in _ADVICE.items() if word in cause), "")
-        raise Failed(f"database {make_url(server.url)}: {cause}{advice}") from error
+        raise Failed(f"database {make_url(server.url)}: {_said_by_the_driver(error)}") from error
     except OSError as error:
         raise Failed(f"{error.filename or server.data_directory}: {error.strerror or error}") from error

@@ -48,6 +48,9 @@ def command(arguments: argparse.Namespace) -> int:
             )
         told = _tell(monitor, addresses.ingest, folder, plan)
         emit(_json(told, addresses.as_dict()), arguments.json, lambda: story.as_table(told))
+        if arguments.data_dir:
+            again = f"GROUNDWATCH_SAMPLING_SALT={SALT_OF_THE_DEMO} groundwatch serve --data-dir {folder}"
+            say(f"\nto look at it again later (its salt is the demo's, which everybody knows): {again}")
         if not arguments.headless:
             _stay(f"\nthe console stays at {addresses.console} until Ctrl-C")
     return 0

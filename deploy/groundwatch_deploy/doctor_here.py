@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import pwd
 import shutil
 import stat
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from groundwatch_collector import decision_store
 from groundwatch_collector.spanlog import SpanLog
 from groundwatch_collector.storage import open_engine
 from groundwatch_deploy import migrations
+from groundwatch_deploy.cli import not_installed
 from groundwatch_deploy.config import JudgeConfig, ServerConfig
 from groundwatch_deploy.doctor_network import backlog
 from groundwatch_deploy.findings import Finding, fail, ok, warn
@@ -98,6 +100,11 @@ def check_files(server: ServerConfig) -> Iterator[Finding]:
     folder = server.data_directory
     keys = [path for path in (folder / "sampling.salt", folder / "candidate.key") if path.exists()]
     keys += [Path(server.tls_key)] if server.tls_key else []
+    closed = [*(path for path in keys if not os.access(path, os.R_OK)), *_not_writable(folder)]
+    if closed:
+        names = " ".join(map(str, closed))
+        advice = f"run this as the user of the monitor; if you do: chown -R {_user()} {folder}"
+        yield fail("access", f"the user {_user()} cannot use {names}", advice)
     open_keys = [path for path in keys if _mode(path) & 0o077]
     if open_keys:
         names = " ".join(map(str, open_keys))
@@ -114,6 +121,18 @@ def check_files(server: ServerConfig) -> Iterator[Finding]:
         yield ok("data files", "the data is readable by its owner only")
 
 
+def _not_writable(folder: Path) -> list[Path]:
+    ours = (folder, folder / "spanlog", folder / "groundwatch.db")
+    return [path for path in ours if path.exists() and not os.access(path, os.W_OK)]
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container's
+        return str(os.geteuid())
+
+
 def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -125,7 +144,12 @@ def check_database(server: ServerConfig, *, has_log: bool) -> Iterator[Finding]:
     if where.get_backend_name() == "sqlite" and not Path(where.database or "").is_file():
         yield fail("database", f"{shown} does not exist", _START)
         return
-    engine = open_engine(server.url, busy_timeout_seconds=5)
+    try:
+        engine = open_engine(server.url, busy_timeout_seconds=5)
+    except ModuleNotFoundError:
+        found, advice = not_installed("psycopg").split("; ")
+        yield fail("database", found, advice)
+        return
     try:
         yield _migrated(engine, shown)
         if has_log:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 
 import pytest
 
@@ -79,6 +80,24 @@ def test_a_configuration_that_cannot_be_used_is_refused_whole(capsys, tmp_path, 
     code, out, err = run(capsys, "serve", "--check", "--config", str(tmp_path / "groundwatch.toml"))
     assert (code, out) == (2, "")
     assert message in err and "hunter2@" not in err
+
+
+@pytest.mark.parametrize("command", ["serve", "estimate", "doctor"])
+def test_a_database_whose_driver_is_not_installed_names_the_extra(capsys, tmp_path, monkeypatch, command):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.setenv("GROUNDWATCH_SAMPLING_SALT", "11" * 32)
+    config = tmp_path / "groundwatch.toml"
+    config.write_text(f"""[server]
+database_url = "postgresql+psycopg://u@127.0.0.1/x"
+data_directory = "{tmp_path}"
+ingest_port = 0
+console_port = 0
+metrics_port = 0
+""")
+    code, out, err = run(capsys, command, "--config", str(config))
+    assert code == 1
+    said = " ".join((out + err).split())
+    assert "psycopg is not installed" in said and 'run: pip install "groundwatch[postgres]"' in said
 
 
 def test_a_ledger_without_a_monitor_is_misuse(capsys, tmp_path):

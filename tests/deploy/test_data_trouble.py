@@ -52,6 +52,23 @@ def test_a_data_directory_that_is_a_file_is_named(tmp_path, capsys):
     assert (code, said) == (1, f"groundwatch: {tmp_path / 'data'}: File exists\n")
 
 
+@pytest.mark.parametrize("command", ["estimate", "compare", "export", "erase", "user", "audit", "evaluations"])
+def test_a_database_that_does_not_answer_is_one_line_for_every_command(tmp_path, capsys, command):
+    config = tmp_path / "groundwatch.toml"
+    config.write_text('[server]\ndatabase_url = "postgresql+psycopg://app:hunter2@127.0.0.1:1/g"\n')
+    more = {
+        "export": [str(tmp_path / "set.jsonl")],
+        "erase": ["--trace", "0" * 32],
+        "user": ["list"],
+        "audit": ["list"],
+        "evaluations": ["--endpoint", "http://127.0.0.1:1"],
+    }
+    place = ["--config", str(config), "--data-dir", str(tmp_path)]
+    assert main([command, *more.get(command, []), *place]) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "database" in said and "Connection refused" in said and "hunter2" not in said
+
+
 def test_a_database_password_is_not_said():
     server = ServerConfig(database_url="postgresql+psycopg://app:hunter2@db/g")
     with pytest.raises(Failed) as raised, explained(server):

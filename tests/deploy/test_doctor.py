@@ -115,6 +115,17 @@ def stopped(tmp_path) -> list[str]:
     return ["--data-dir", str(tmp_path / "data")]
 
 
+def test_a_folder_of_another_user_is_named_with_whose_it_should_be(stopped, capsys, monkeypatch):
+    folder = Path(stopped[1])
+    closed = {folder, folder / "candidate.key"}
+    # Root may use everything, and tests often run as root: the system's answer is the one thing that is replaced.
+    monkeypatch.setattr(os, "access", lambda path, _mode: path not in closed)
+    code, found, _said = run(capsys, *stopped)
+    assert (code, found["access"]["status"]) == (1, "fail")
+    assert f"cannot use {folder / 'candidate.key'} {folder}" in found["access"]["found"]
+    assert "chown -R" in found["access"]["advice"]
+
+
 def test_a_stopped_data_directory_is_checked_without_the_network(stopped, capsys):
     code, found, _said = run(capsys, *stopped)
     assert code == 0
