@@ -14,6 +14,7 @@ import pytest
 
 from groundwatch_deploy.cli import main
 from groundwatch_deploy.demo import regression
+from groundwatch_review.gate import report as gate_report
 from groundwatch_review.gate import targets
 
 WORKFLOW = Path(__file__).parents[2] / "docs" / "examples" / "groundwatch-gate.yml"
@@ -105,6 +106,14 @@ def test_the_set_is_described(the_set, capsys):
     assert set(makeup["languages"]) == {"en", "zh"}
     assert makeup["origin"] == {"synthetic": makeup["items"]}
     assert set(makeup["answerability"]) == {"FULL", "PARTIAL", "NONE"}
+
+
+def test_a_page_shows_what_the_text_stresses_and_escapes_the_rest():
+    shown = gate_report.page("# Passed\n\n**The set is not the baseline's:** 1 changed (<b>x</b>, **y**).\n")
+    assert (
+        "<p><strong>The set is not the baseline&#x27;s:</strong> 1 changed (&lt;b&gt;x&lt;/b&gt;, **y**).</p>"
+        in shown
+    )
 
 
 def test_reports_are_written_and_quote_no_question(the_set, baseline, tmp_path, monkeypatch, capsys):

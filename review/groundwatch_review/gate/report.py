@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from groundwatch_review.gate.comparison import Change, ItemChange
@@ -84,8 +85,8 @@ def _set(verdict: Verdict) -> list[str]:
     rows = [(name, ", ".join(f"{kind} {count}" for kind, count in counts.items())) for name, counts in kinds.items()]
     size = (
         f"{m.items} items in {m.families} families; {m.with_evidence} with expected evidence, {m.with_reference} "
-        f"with a reference. A score near 90 % is known to +-{m.smallest_difference:.1%} with this many families: "
-        "smaller changes cannot be told from chance by its value alone."
+        f"with a reference. A score near 90 % is known to ±{100 * m.smallest_difference:.1f} % with this many "
+        "families: smaller changes cannot be told from chance by its value alone."
     )
     return ["## The set", size, _table(("", "items"), rows)]
 
@@ -172,7 +173,10 @@ _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem}
 table{border-collapse:collapse;display:block;overflow-x:auto}
 th,td{padding:.3rem .7rem;border-bottom:1px solid #8884;text-align:left;font-variant-numeric:tabular-nums}
-.blocks{font-weight:700;color:#c22}
+th,td:not(:last-child){white-space:nowrap}
+td:last-child{min-width:14rem}
+td:nth-child(n+4):last-child{min-width:0}
+.blocks{font-weight:700;color:light-dark(#b3261e,#ff8a80)}
 """
 
 
@@ -195,7 +199,8 @@ def _block(block: str) -> str:
         return (
             f"<table><thead>{_row(head, 'th')}</thead><tbody>{''.join(_row(r, 'td') for r in rows)}</tbody></table>"
         )
-    return f"<p>{html.escape(block)}</p>"
+    strong = re.sub(r"\A\*\*([^*]+)\*\*", r"<strong>\1</strong>", html.escape(block))
+    return f"<p>{strong}</p>"
 
 
 def _row(line: str, tag: str) -> str:
