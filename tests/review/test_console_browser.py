@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import browsing
 import orjson
@@ -20,6 +21,7 @@ from groundwatch_collector.tables import traffic_tally
 from groundwatch_review import review_queue
 from groundwatch_review.candidates import CandidatePolicy
 from groundwatch_review.console import ConsoleConfig, console_app
+from groundwatch_review.console.formats import iso
 from groundwatch_review.rereading import RereadingConfig
 from groundwatch_review.tables import candidates, reviews
 from groundwatch_scorer import second_look
@@ -345,6 +347,38 @@ def test_rows_of_the_list_are_walked_and_opened_by_keyboard(open_page, world):
     assert outline == "solid3px"
     watch.page.keyboard.press("Enter")
     watch.page.wait_for_url("**/traces/0*")
+    watch.expect_clean()
+
+
+def test_a_stretch_of_the_chart_leads_to_its_worst_traces(open_page, world):
+    watch = open_page()
+    watch.go("/")
+    steps = watch.page.locator(".chart-wide .hover")
+    first, last = steps.nth(2), steps.nth(5)
+    wanted = {"since": first.get_attribute("data-since"), "until": last.get_attribute("data-until")}
+    start, end = first.bounding_box(), last.bounding_box()
+    mouse = watch.page.mouse
+    mouse.move(end["x"] + 5, end["y"] + 60)  # backwards is the same stretch
+    mouse.down()
+    mouse.move(start["x"] + 5, start["y"] + 60, steps=4)
+    watch.page.wait_for_timeout(700)  # it would have fetched itself anew, and the chart with it
+    assert watch.page.locator(".brushed").count() == 4
+    watch.page.keyboard.press("Escape")
+    assert watch.page.locator(".brushed").count() == 0
+    mouse.up()
+    assert watch.page.url == watch.base + "/"
+    mouse.move(start["x"] + 5, start["y"] + 60)
+    mouse.down()
+    mouse.move(end["x"] + 5, end["y"] + 60, steps=4)
+    mouse.up()
+    watch.page.wait_for_url("**/traces?**")
+    asked = parse_qs(urlsplit(watch.page.url).query)
+    assert (asked["since"], asked["until"], asked["sort"]) == ([wanted["since"]], [wanted["until"]], ["worst"])
+    rows = watch.page.locator(".trace-list tbody tr")
+    assert rows.first.locator(".chip-fail").count() == 1
+    times = [t.get_attribute("datetime") for t in rows.locator("time").all()]
+    assert watch.page.locator("text=From ").inner_text()
+    assert min(times) >= iso(float(wanted["since"])) and max(times) <= iso(float(wanted["until"]))
     watch.expect_clean()
 
 

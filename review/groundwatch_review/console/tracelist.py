@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from groundwatch_collector.ragtrace import Outcome
 from groundwatch_collector.storage import reader
-from groundwatch_scorer.judgement import FaultLayer
+from groundwatch_scorer.judgement import Criterion, FaultLayer
 
 from .. import queries, saved_views
 from ..audit import Action, AuditLog
@@ -32,12 +32,14 @@ from .rendering import Page, href
 
 _LAST_MOMENT = 253_402_300_799.0  # the end of the year 9999
 VERDICTS = ("fail", "pass", "not_applicable", "unscored", "waiting", "not_sampled")
+CRITERIA = tuple(criterion for criterion in Criterion if criterion is not Criterion.ANY_FAILURE)
 SENTIMENTS = ("negative", "neutral", "positive")
 _VIEW_ID = re.compile(r"sv_[0-9a-f]{16}")
 _KEPT = (
     "app",
     "version",
     "verdict",
+    "criterion",
     "layer",
     "outcome",
     "stratum",
@@ -131,6 +133,7 @@ class TraceList:
             stratum=asked.get("stratum", "")[:200],
             outcome=one_of("outcome", tuple(Outcome)),
             verdict=one_of("verdict", VERDICTS),
+            criterion=one_of("criterion", CRITERIA),
             layer=one_of("layer", tuple(FaultLayer)),
             feedback=one_of("feedback", SENTIMENTS),
             since=_moment(asked.get("since", ""), None if length is None else self._now() - length),
@@ -225,6 +228,7 @@ def _parameters(wanted: TraceFilter, window: str) -> dict[str, str]:
         "app": wanted.app,
         "version": wanted.version,
         "verdict": wanted.verdict,
+        "criterion": wanted.criterion if wanted.verdict else "",
         "layer": wanted.layer,
         "outcome": wanted.outcome,
         "stratum": wanted.stratum,
@@ -242,6 +246,7 @@ def closed_sets() -> dict[str, tuple[str, ...]]:
     return {
         "outcomes": tuple(Outcome),
         "verdicts": VERDICTS,
+        "criteria": CRITERIA,
         "layers": tuple(FaultLayer),
         "sentiments": SENTIMENTS,
         "windows": tuple(WINDOWS),

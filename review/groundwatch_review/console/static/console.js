@@ -141,6 +141,44 @@
     document.getElementById("pick").addEventListener("mousedown", (event) => event.preventDefault()); // keep the selection
   }
 
+  /* A stretch of the chart, picked by dragging or one click, opens the worst traces of that time. By keyboard the table
+     below does. Bound to the page: the chart is put in place anew. */
+  let brush = null;
+  const stepAt = (event) => document.elementFromPoint(event.clientX, event.clientY)?.closest(".hover[data-since]");
+  const marked = () => {
+    const steps = [...brush.chart.querySelectorAll(".hover[data-since]")];
+    const [from, to] = [steps.indexOf(brush.from), steps.indexOf(brush.to)].sort((a, b) => a - b);
+    for (const [at, step] of steps.entries()) step.classList.toggle("brushed", at >= from && at <= to);
+    return steps.slice(from, to + 1);
+  };
+  const letGo = () => {
+    for (const step of document.querySelectorAll(".brushed")) step.classList.remove("brushed");
+    brush = null;
+  };
+  addEventListener("pointerdown", (event) => {
+    const step = event.button === 0 && event.target.closest?.(".hover[data-since]");
+    if (!step) return;
+    event.preventDefault(); // no text is selected
+    brush = { chart: step.ownerSVGElement, from: step, to: step };
+    marked();
+  });
+  addEventListener("pointermove", (event) => {
+    const step = brush && stepAt(event);
+    if (!step || step.ownerSVGElement !== brush.chart) return;
+    brush.to = step;
+    marked();
+  });
+  addEventListener("pointerup", () => {
+    if (!brush) return;
+    const steps = marked(), worst = new URL(brush.chart.dataset.worst, location.href);
+    worst.searchParams.set("since", steps[0].dataset.since);
+    worst.searchParams.set("until", steps.at(-1).dataset.until);
+    letGo();
+    location.assign(worst);
+  });
+  addEventListener("pointercancel", letGo);
+  addEventListener("keydown", (event) => { if (event.key === "Escape" && brush) letGo(); });
+
   /* Refresh: the same address again, its #live part put in place of ours. */
   const every = Number(document.body.dataset.refresh) * 1000;
   const freshness = document.getElementById("freshness");
@@ -152,7 +190,7 @@
   let last = time();
   say(`As of ${last}`);
 
-  const busy = () => paused || document.hidden || !getSelection().isCollapsed ||
+  const busy = () => paused || brush || document.hidden || !getSelection().isCollapsed ||
     document.getElementById("live").contains(document.activeElement);
 
   const replace = (text) => {
