@@ -17,6 +17,9 @@ DAYS = 3
 ESTIMATES = DAYS * len(JUDGES)
 
 
+pytestmark = pytest.mark.timeout(900)  # half a minute of computing
+
+
 @pytest.fixture(scope="module")
 def days(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     folder: Path = tmp_path_factory.mktemp("days")

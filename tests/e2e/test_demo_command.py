@@ -9,7 +9,7 @@ import sys
 import pytest
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(900)
 def test_the_demo_tells_the_truth():
     """Before and after, the interval covers the truth and the raw mean is outside; the layer is named."""
     command = [sys.executable, "-m", "groundwatch_deploy", "demo", "--headless", "--json"]

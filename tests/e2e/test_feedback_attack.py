@@ -137,7 +137,7 @@ def live(monitor: Monitor, addresses: Addresses, clock: Clock, *, attacked: bool
 QUARANTINED = 'groundwatch_feedback_quarantined_total{bound="subject"}'
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_ten_thousand_complaints_by_five_people(tmp_path: Path) -> None:
     with running(tmp_path / "calm") as (monitor, addresses, clock):
         before = live(monitor, addresses, clock, attacked=False)
@@ -183,9 +183,9 @@ def test_the_alert_on_a_burst_is_raised(tmp_path: Path, prometheus) -> None:
         def answer(query: dict[str, str]) -> list[dict[str, dict[str, str]]]:
             return list(httpx.get(url, params=query).json()["data"]["result"])
 
-        wait(lambda: len(answer(known)) == 1, 30)
+        wait(lambda: len(answer(known)) == 1)
         assert answer(query) == []
         complain(addresses.ingest, [(trace_id, 1) for trace_id in IDS[:20]])
-        wait(lambda: answer(query) != [], 30)
+        wait(lambda: answer(query) != [])
         (alert,) = answer(query)
         assert alert["metric"]["bound"] == "subject"

@@ -6,7 +6,7 @@ import pytest
 import torture
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path):
     account = torture.torture(kills=20, seed=1, folder=tmp_path)
     assert account["acknowledged"] > 100
