@@ -151,7 +151,7 @@ class Served:
 
     def metrics(self) -> str:
         with self.explained():
-            return httpx.get(f"{self.addresses['metrics']}/metrics").text
+            return httpx.get(f"{self.addresses['metrics']}/metrics", timeout=30).text
 
     def wait(self, pattern: str, seconds: float = 30) -> str:
         deadline = time.monotonic() + seconds
