@@ -13,6 +13,7 @@ FULL_FROM = 0.62  # relevance of the best passage
 PARTIAL_FROM = 0.4
 _CHINESE_SCALE = 1.4  # bigrams straddle words, so that a passage that answers covers fewer of them
 _TITLE_CHARACTERS = 90
+_FEW_WORDS = 3
 _REWRITE_KEEPS = 0.34  # share of the question's content words below which a rewrite has lost the question
 _REWRITE_WORDS = 2  # content words that a question needs before its loss means something
 
@@ -27,6 +28,11 @@ class Question:
         self.versions = [v for v in versions if v]
         self.tokens = frozenset().union(*self.versions) if self.versions else frozenset()
         self._scale = _CHINESE_SCALE if is_chinese(query or rewritten or "") else 1.0
+
+    @property
+    def too_short(self) -> bool:
+        """Whether it has so few content words that not finding them says nothing: "What is the SLA?"."""
+        return all(len(version) < _FEW_WORDS for version in self.versions)
 
     def share(self, have: frozenset[str], weights: Weights) -> float | None:
         """Share of the question's weight that *have* covers, in its better wording. None: no content words."""
@@ -129,4 +135,5 @@ def answer_relevance(
         title, found = title_tokens(library, document), library.passages[document].tokens
         for words in (title, *found[max(0, first - 1) : last + 2]):
             around[id(words)] = words
-    return question.share(frozenset(tokens(answer)).union(*around.values()), weights)
+    share = question.share(frozenset(tokens(answer)).union(*around.values()), weights)
+    return None if share is not None and share < PARTIAL_FROM and question.too_short else share

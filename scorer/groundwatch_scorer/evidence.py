@@ -15,11 +15,12 @@ from groundwatch_collector.ragtrace import Document
 
 from .judgement import Evidence
 from .text import CJK, Sentence, folded, is_cjk, kept_if_short, sentences, tokens, tokens_of_folded
-from .text_numbers import Quantity, Stated, quantities
+from .text_numbers import Quantity, Stated, covered, quantities
 
 LONGEST_WINDOW = 3  # sentences
 _TIE = 1e-9  # of the total weight: sums that differ by less are the same
 _WINDOW_PRICE = 0.02  # of recall per further sentence: the shorter passage wins unless the longer one adds something
+_NUMBERS_ARE_WORTH = 0.02  # of recall: a sentence with the claim's numbers wins over one with other numbers
 _DISCOUNT = 0.3
 _HALF_MATCH = 0.5  # of a Chinese bigram's weight when both characters occur, but apart
 _CACHED_DOCUMENTS = 1024  # the passages of an application recur from trace to trace
@@ -65,6 +66,11 @@ class Passages:
     def stated(self) -> Stated:
         """The same numbers, arranged to be looked up."""
         return Stated(q for found in self.quantities for q in found)
+
+    @cached_property
+    def line_templates(self) -> tuple[str, ...]:
+        """Per sentence, its text without its numbers."""
+        return tuple(number_template(flattened(self.read[s.start : s.end])) for s in self.sentences)
 
     @cached_property
     def characters(self) -> frozenset[str]:
@@ -235,6 +241,30 @@ class Library:
                 first, last, covered = better
                 best = Window(d, first, last, covered / total)
                 at_least = covered - _WINDOW_PRICE * total * (last - first) + _TIE * total
+        return best
+
+    def with_numbers(self, window: Window, weighed: Weighed, numbers: Sequence[Quantity]) -> Window:
+        """*window*, or a sentence with more of *numbers* in it whose words fit hardly less.
+
+        Lists, tables and logs say the same words again and again; only the numbers tell which line is meant.
+        """
+        here = self.window_quantities(window)
+        best, most = window, sum(covered(q, here) for q in numbers)
+        missing = [q for q in numbers if not covered(q, here) and self.states(q)]
+        if not missing:
+            return window
+        least = window.recall - _NUMBERS_ARE_WORTH
+        for d, passage in enumerate(self.passages):
+            if not any(passage.stated.covers(q) for q in missing):
+                continue
+            for s, stated in enumerate(passage.quantities):
+                found = sum(covered(q, stated) for q in numbers) if stated else 0
+                if found <= most:
+                    continue
+                shared = sorted(weighed.position[t] for t in passage.tokens[s] & weighed.wanted)
+                recall = sum([weighed.weight[i] for i in shared]) / weighed.total if weighed.total else 0.0
+                if recall >= least:
+                    best, most = Window(d, s, s, recall), found
         return best
 
     def has(self, token: str) -> bool:

@@ -33,6 +33,7 @@ from .text_numbers import covered, quantities
 IDENTIFIER = "local-v1"
 VERBATIM_PROBABILITY = 0.03  # a sentence copied from the context; the rest is for what the copy leaves out
 CONFLICT_PROBABILITY = 0.95  # a copied sentence with another number in it
+_CODE_PROBABILITY = 0.5  # a copied line of code with another number
 _SUPPORTED_BELOW = 0.25
 _NOT_MENTIONED_FROM = 0.7
 _LONGEST_ANSWER = 20_000  # characters that are read
@@ -154,12 +155,14 @@ class _Reading:
         text = self.answer[span.start : span.end]
         bare = self.bare(span.start, span.end)
         wanted = frozenset(tokens(bare))
-        window = self.context.best_window(wanted, self.claim_weights)
+        window = self.window(bare, wanted)
         copied = copy_of(bare, self.context)
         if text != self.plain[span.start : span.end] and copy_of(MARKERS.sub("", text), self.context) == "same":
             copied = "same"  # what looks like a mark stands in the document too
         if copied == "same":
             verdict, probability, reason = Verdict.SUPPORTED, VERBATIM_PROBABILITY, "verbatim"
+        elif copied == "other_number" and span.kind == "code":  # an example may well set another value
+            verdict, probability, reason = Verdict.UNCERTAIN, _CODE_PROBABILITY, "number_conflict"
         elif copied == "other_number":
             verdict, probability, reason = Verdict.CONTRADICTED, CONFLICT_PROBABILITY, "number_conflict"
         elif not self.context.documents:
@@ -173,6 +176,12 @@ class _Reading:
         evidence, library, best = self._evidence(wanted, window, verdict, bare)
         claim = ClaimVerdict(text, span.start, span.end, verdict, round(probability, 4), reason, evidence)
         return _Judged(claim, library, best)
+
+    def window(self, claim: str, wanted: frozenset[str]) -> Window | None:
+        """The passage of the context that fits *claim* best, by its words and then by its numbers."""
+        found = self.context.best_window(wanted, self.claim_weights)
+        numbers = [q for q in quantities(claim) if not q.soft] if found else []
+        return self.context.with_numbers(found, self.claim_weights.weigh(wanted), numbers) if found else None
 
     def bare(self, start: int, end: int) -> str:
         """That part of the answer without citation marks."""
@@ -252,7 +261,7 @@ def scores(trace: RagTrace) -> list[float]:
         bare = reading.bare(span.start, span.end)
         if not copy_of(bare, reading.context):
             wanted = frozenset(tokens(bare))
-            window = reading.context.best_window(wanted, reading.claim_weights)
+            window = reading.window(bare, wanted)
             found.append(score(reading.signals(bare, wanted, window), calibrated().weights))
     return found
 
@@ -318,6 +327,7 @@ def score(signals: Signals, weights: dict[str, float]) -> float:
 
 RULES = (
     "number_conflict",
+    "number_swapped",
     "number_absent",
     "number_elsewhere",
     "entity_absent",

@@ -117,7 +117,7 @@ _LABEL = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+){2,}|\d{1,2}:\d{2}(?::\d{2})?)(?!
 _LATIN_UNIT = "|".join(sorted((u for u in _UNITS if u.isascii() and u[0].isalpha()), key=len, reverse=True))
 _CHINESE_UNIT = "|".join(sorted((u for u in _UNITS if u[0] > "\u3000"), key=len, reverse=True))
 _UNIT = re.compile(
-    rf"(?:[ -]?(?:working |business |calendar |full |consecutive )?({_LATIN_UNIT})\b)|\s?([%$€£¥])|\s?({_CHINESE_UNIT})"
+    rf"(?:[ -]?(?:working |business |calendar |full |consecutive )?({_LATIN_UNIT})(?![a-z0-9_]))|\s?([%$€£¥])|\s?({_CHINESE_UNIT})"
     rf"|\s?[个条项件次份种家台张篇]?([{CJK}]{{1,2}})|[ -]([a-z]{{3,}})"
 )
 _DIGIT_NUMBER = re.compile(

@@ -40,10 +40,10 @@ def test_it_is_unbiased_and_its_interval_holds(verdicts: Verdicts, rate: float) 
 
 def test_its_own_flags_would_read_several_times_too_high(verdicts: Verdicts) -> None:
     decided = [said for said in verdicts[False] if said is not None]
-    assert mean(decided) > 0.4  # of good answers, where it decides
+    assert mean(decided) > 0.3  # of good answers, where it decides
 
 
 def test_where_it_tells_nothing_apart_there_is_no_rate(rows: list[Row]) -> None:
-    weak = measured([row for row in rows if row["source"] in ("healthver", "qags")], LocalJudge())
+    weak = measured([row for row in rows if row["source"] == "healthver"], LocalJudge())
     found = [World(0.20, requests=20_000, verdicts=weak).run(seed)[1] for seed in range(20)]
     assert sum(isinstance(f, Refused) and f.reason == "judge_too_weak" for f in found) >= 16

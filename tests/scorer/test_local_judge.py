@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundwatch_collector.ragtrace import Citation, Document, Outcome, RagTrace
+from groundwatch_scorer import failures
 from groundwatch_scorer.judgement import Answerability, ClaimVerdict, Refusal, Verdict
 from groundwatch_scorer.local_judge import LocalJudge
 
@@ -86,6 +87,72 @@ def test_another_spelling_is_no_failure(answer, context):
     claim = _claim(answer, context=(context,))
     assert claim.verdict in (Verdict.SUPPORTED, Verdict.UNCERTAIN)
     assert not claim.reason.startswith("number")
+
+
+HALLS = " ".join(f"Hall {i} shows ships and was restored in {1900 + i}." for i in range(1, 40))
+HALLS_ZH = "".join(f"第{i}展厅展出船只，于{1900 + i}年修复完毕。" for i in range(1, 40))
+
+
+@pytest.mark.parametrize(
+    ("answer", "context", "supported", "line"),
+    [
+        ("Hall 12 was restored in 1912.", HALLS, True, "Hall 12 shows"),
+        ("Hall 12 was restored in 1915.", HALLS, False, "Hall 12 shows"),
+        ("第12展厅于1912年修复。", HALLS_ZH, True, "第12展厅"),
+        ("第12展厅于1915年修复。", HALLS_ZH, False, "第12展厅"),
+    ],
+)
+def test_of_lines_that_are_alike_the_one_with_the_number_is_read(answer, context, supported, line):
+    claim = _claim(answer, context=[context])
+    assert (claim.verdict is Verdict.SUPPORTED) == supported
+    assert claim.evidence[0].quote.startswith(line)
+
+
+def test_an_example_in_code_may_set_another_value():
+    context = ["Set the timeout in `config.toml`; the default is:\n\n```toml\ntimeout_seconds = 30\n```"]
+    claim = _claim("```toml\ntimeout_seconds = 60\n```", context=context)
+    assert (claim.verdict, claim.reason) == (Verdict.UNCERTAIN, "number_conflict")
+
+
+@pytest.mark.parametrize(
+    ("answer", "context"),
+    [
+        ("可以，已拆封的商品可在30天内全额退款。", "未拆封的商品可在30天内全额退款。已拆封的商品只换不退。"),
+        ("未激活的账户每月收费10元。", "已激活的账户每月收费10元。"),
+    ],
+)
+def test_done_where_the_document_says_not_done_is_seen(answer, context):
+    assert _claim(answer, context=[context]).verdict is Verdict.NOT_MENTIONED
+
+
+@pytest.mark.parametrize(
+    ("answer", "context"),
+    [
+        ("Version 2.1 no longer supports Python 3.7.", "Version 2.1 dropped support for Python 3.7 in September."),
+        ("2.1版自九月起停止支持Python 3.7。", "2.1版于九月发布，不再支持Python 3.7。"),
+    ],
+)
+def test_no_longer_and_stopped_say_the_same(answer, context):
+    assert _claim(answer, context=[context]).reason != "negation_differs"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "context"),
+    [
+        (
+            "What is the SLA?",
+            "Monthly availability of 99.95 % is guaranteed.",
+            "We guarantee monthly availability of 99.95 %.",
+        ),
+        ("Summarise it.", "Dogs are allowed in the courtyard.", "Dogs are allowed in the courtyard only."),
+        ("SLA是多少？", "每月可用性保证为99.95%。", "我们保证每月99.95%的可用性。"),
+    ],
+)
+def test_a_question_of_one_or_two_words_is_not_missed_by_its_words(question, answer, context):
+    trace = make_trace(answer, context=[context], question=question)
+    reading = LocalJudge().assess(trace)
+    assert reading.answer_relevance is None
+    assert failures.reasons(trace, reading) == ()
 
 
 def test_words_that_stand_nowhere_are_not_mentioned():

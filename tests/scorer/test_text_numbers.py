@@ -14,6 +14,7 @@ from groundwatch_scorer.text_numbers import Stated, covered, quantities, same
     [
         ("1.2万", "12,000"),
         ("20 MB", "２０ＭＢ"),
+        ("100 GB存储空间", "100GB"),
         ("12000名员工", "一万二千人"),
         ("4 March 2021", "2021-03-04"),
         ("2021年3月4日", "March 4, 2021"),
