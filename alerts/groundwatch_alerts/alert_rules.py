@@ -132,8 +132,12 @@ def _above(item: Objective, expr: str, severity: str, config: AlertsConfig) -> A
         pending="5m",
         keep_firing=f"{KEEP_FIRING_HOURS}h",
         labels={"objective": item.name, **_where(name, "criterion", "judge")},
-        annotations=Wording(config).links(name, worst_traces(verdict="fail"), "groundwatch-quality"),
+        annotations=Wording(config).links(name, _failed_answers(), "groundwatch-quality"),
     )
+
+
+def _failed_answers() -> str:
+    return f"{worst_traces(verdict='fail')}&criterion={{{{ $labels.criterion }}}}"
 
 
 def _where(alert: str, *same: str) -> dict[str, str]:
@@ -205,7 +209,7 @@ def _blind(item: Objective, labels: str, headline: str, config: AlertsConfig) ->
         ),
         pending="1h",
         labels={"objective": item.name},
-        annotations=Wording(config).links("RagEstimateBlind", f"/alerts?{_OF_APP}", "groundwatch-monitor"),
+        annotations=Wording(config).links("RagEstimateBlind", f"/objectives?{_OF_APP}", "groundwatch-monitor"),
     )
 
 
@@ -224,7 +228,7 @@ def _change(config: AlertsConfig) -> Alert:
         ),
         keep_firing=f"{KEEP_FIRING_HOURS}h",
         labels=_where(name, "criterion"),
-        annotations=Wording(config).links(name, worst_traces(verdict="fail"), "groundwatch-quality"),
+        annotations=Wording(config).links(name, _failed_answers(), "groundwatch-quality"),
     )
 
 

@@ -295,6 +295,7 @@ class TraceFilter:
     stratum: str = ""
     outcome: str = ""
     verdict: str = ""  # pass | fail | not_applicable | unscored | waiting | not_sampled
+    criterion: str = ""  # that the verdict speaks of; empty: any failure
     layer: str = ""
     feedback: str = ""  # positive | negative | neutral
     since: float | None = None
@@ -413,7 +414,7 @@ def _beyond(after: tuple[float, float, str] | None, badness: Any) -> ColumnEleme
 
 
 def _trace_where(wanted: TraceFilter, query: Any, layer: Any) -> ColumnElement[bool]:
-    parts = [ledger.c.app == wanted.app, _verdict_is(wanted.verdict)]
+    parts = [ledger.c.app == wanted.app, _verdict_is(wanted.verdict, wanted.criterion)]
     parts += [
         ledger.c[name] == value for name in ("version", "stratum", "outcome") if (value := getattr(wanted, name))
     ]
@@ -430,14 +431,28 @@ def _trace_where(wanted: TraceFilter, query: Any, layer: Any) -> ColumnElement[b
     return and_(*parts)
 
 
-def _verdict_is(verdict: str) -> ColumnElement[bool]:
+def _verdict_is(verdict: str, criterion: str) -> ColumnElement[bool]:
     if not verdict:
         return true()
     if verdict == "not_sampled":
         return sampled_traces.c.trace_id.is_(None)
     if verdict == "waiting":
         return sampled_traces.c.state.in_(("waiting", "leased"))
-    return judgements.c.label == verdict
+    return _newest_label(criterion) == verdict if criterion else judgements.c.label == verdict
+
+
+def _newest_label(criterion: str) -> Any:
+    """What a judge that is not a person said last of *criterion*."""
+    said = judgements.alias("said")
+    return (
+        select(said.c.label)
+        .where(said.c.trace_id == ledger.c.trace_id, said.c.criterion == criterion)
+        .where(said.c.annotator_kind != AnnotatorKind.HUMAN.value)
+        .order_by(said.c.id.desc())
+        .limit(1)
+        .correlate(ledger)
+        .scalar_subquery()
+    )
 
 
 def _trace_row(row: Row[Any]) -> TraceRow:

@@ -72,7 +72,7 @@ def test_bad_answers_reach_a_person_and_their_end_does_too(tmp_path):
     assert title.strip() == "torture: RagFailureRateAboveObjective"
     assert "of the answers of torture fail (any_failure); at most 5% may." in text and "\nSince " in text
     assert "Do now: https://wiki.example/runbooks/RagFailureRateAboveObjective.md" in text
-    assert "/traces?app=torture&window=24h&sort=worst&verdict=fail" in text
+    assert "/traces?app=torture&window=24h&sort=worst&verdict=fail&criterion=any_failure" in text
     assert "{{" not in text and "<no value>" not in text and len(text) < 500
     assert rendered(tmp_path, resolved, "groundwatch.title").startswith("Over: torture")
 

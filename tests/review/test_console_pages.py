@@ -263,6 +263,23 @@ def test_filters_find_what_they_name(client, world):
     assert listed(client.get("/traces?outcome=timeout&version=1.5.0").text)
 
 
+def test_a_verdict_is_found_on_the_criterion_that_an_alert_speaks_of(client, engine, world):
+    wanted = next(trace for trace in world.sampled if trace not in world.failed)
+    before = set(all_listed(client, "verdict=fail&criterion=citations"))
+    say(engine, wanted, "fail")
+    assert set(all_listed(client, "verdict=fail&criterion=citations")) == before | {wanted}
+    assert set(all_listed(client, "verdict=fail&criterion=any_failure")) == set(world.failed)
+    assert '<option value="citations" selected>' in client.get("/traces?verdict=fail&criterion=citations").text
+    say(engine, wanted, "pass")  # the last word counts
+    assert set(all_listed(client, "verdict=fail&criterion=citations")) == before - {wanted}
+
+
+def say(engine: Engine, trace_id: str, label: str) -> None:
+    values = {"criterion": "citations", "label": label, "annotator_kind": "CODE", "identifier": JUDGE}
+    with engine.begin() as connection:
+        connection.execute(insert(judgements).values(trace_id=trace_id, judged_at=NOW, **values))
+
+
 def test_search_finds_text_of_sampled_traces_literally(client, world, add_trace):
     wanted = add_trace(0xAAA, query="what does 100%_sure mean")
     assert listed(client.get("/traces", params={"q": "100%_SURE"}).text) == [wanted]

@@ -130,7 +130,7 @@ ON_CALL = Board(
             [Query(f"rag:judged:6h{{{_ANY}}}", "{{app}}")],
             "number",
             runbook="RagEstimateBlind",
-            page="/alerts",
+            page="/objectives",
         ),
         _OUTCOMES,
         Panel(
@@ -197,7 +197,7 @@ QUALITY = Board(
             "Verdicts in 6 hours, by criterion. Few: read nothing into a change; raise the budget.",
             [Query(f"rag:judged:6h{{{_JUDGED}}}", "{{app}} {{criterion}}")],
             runbook="RagEstimateBlind",
-            page="/alerts",
+            page="/objectives",
         ),
         Panel(
             "Effective sample size",
@@ -212,7 +212,7 @@ QUALITY = Board(
             "Below 98 % a stratum has no verdict at all and alerts are blind: raise its rate.",
             [Query(f"rag:judged_share:6h{{{_JUDGED}}}", "{{app}} {{criterion}}")],
             runbook="RagEstimateBlind",
-            page="/alerts",
+            page="/objectives",
         ),
         Panel(
             "Is the traffic of another kind than last week?",
