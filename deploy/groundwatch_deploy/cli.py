@@ -282,9 +282,7 @@ def _calibrate(commands: Any) -> None:
     command.add_argument("--data", type=Path, required=True, metavar="FILE", help="labelled cases, *.jsonl[.gz]")
     command.add_argument("--judge", choices=("local", "llm"), default="local")
     command.add_argument("--config", type=Path, metavar="FILE", help="groundwatch.toml with [judge] for --judge llm")
-    page = (
-        "also write the report there, as HTML for *.html and else as Markdown; reads up to 50 cases five times more"
-    )
+    page = "also write the report there, as HTML for *.html and else as Markdown; reads up to 50 cases six times more"
     command.add_argument("--report", type=Path, metavar="FILE", help=page)
 
 

@@ -1,4 +1,7 @@
-"""Whether a judge's verdicts move with what should not move them: a second reading, the order, the length."""
+"""Whether a judge's verdicts move with what should not move them: a second reading, the order, the length.
+
+And whether they do move with what must: passages of another case support nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from typing import Any
 
 from groundwatch_collector.ragtrace import Document, RagTrace
 
-from .judgement import Assessment, Judge, read_again
+from .judgement import Assessment, Judge, Verdict, read_again
+from .text import is_chinese
 
 REPEATS = 3
 FLAGGED_ABOVE = 0.05  # spread of one answer's probability over the repeats
-MOST_CASES = 50  # that are read again: four more readings each
+MOST_CASES = 50  # that are read again: six more readings each
 _PADDING = 1  # passages of another case at the end of the context
 
 
@@ -32,7 +36,32 @@ def stability(traces: Sequence[RagTrace], judge: Judge) -> dict[str, Any]:
             name: sum(_verdict(judge.assess(change(i, chosen))) != _verdict(first[i]) for i in range(len(chosen)))
             for name, change in _CHANGES.items()
         },
+        "false_support": _false_support(chosen, judge),
     }
+
+
+def _false_support(traces: Sequence[RagTrace], judge: Judge) -> dict[str, int]:
+    """Of the claims of *traces*, read with the passages of another case each, how many are called supported."""
+    strangers = [trace for i in range(len(traces)) if (trace := _with_passages_of_another(i, traces)) is not None]
+    claims = [claim for trace in strangers for claim in judge.assess(trace).claims]
+    return {
+        "cases": len(strangers),
+        "claims": len(claims),
+        "supported": sum(claim.verdict is Verdict.SUPPORTED for claim in claims),
+    }
+
+
+def _with_passages_of_another(index: int, traces: Sequence[RagTrace]) -> RagTrace | None:
+    """With the passages of a case of the same language that shares none with it; None: there is no such case."""
+    trace = traces[index]
+    mine = {document.text for document in trace.context or ()}
+    for step in range(len(traces)):
+        other = traces[(index + len(traces) // 2 + step) % len(traces)]
+        theirs = other.context or ()
+        alike = is_chinese(other.answer or "") == is_chinese(trace.answer or "")
+        if alike and mine.isdisjoint(document.text for document in theirs):
+            return replace(trace, context=theirs, candidates=None, reranked=None, citations=())
+    return None
 
 
 def _step(count: int) -> int:

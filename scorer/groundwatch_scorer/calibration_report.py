@@ -174,6 +174,11 @@ def _stability_part(part: Mapping[str, Any]) -> _Part:
         "Verdicts that moved with a change that should move none:"
     )
     rows = tuple((name.replace("_", " "), f"{moved} of {part['cases']}") for name, moved in part["moved"].items())
+    strange = part["false_support"]
+    text = (
+        f"With the passages of another case, which support nothing, {strange['supported']} of "
+        f"{strange['claims']} claims were called supported. {text}"
+    )
     return _Part("Stability", text, ("change", "moved"), rows)
 
 

@@ -161,6 +161,7 @@ def test_a_page_for_people_is_written_in_both_formats(tmp_path):
     assert "| en | CONTRADICTED | 1 | 1.000 |" in page
     assert "| under 100 characters | 2 |" in page
     assert "| passages reversed | 0 of 2 |" in page
+    assert "0 of 0 claims were called supported" in page  # both have the same passages
     assert "flags 100% of the bad answers and 0% of the good ones" in page
     html = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert html.count("<h2>") == page.count("\n## ")
@@ -198,6 +199,29 @@ def test_a_judge_that_wavers_is_seen_to():
     assert found["flagged"] == 1
     assert found["largest_spread"] == pytest.approx(0.7)
     assert found["moved"]["passages_reversed"] == 1
+
+
+class _Believing:
+    """Supports whatever it is asked about."""
+
+    identifier = "believing"
+
+    def assess(self, trace: RagTrace) -> Assessment:
+        claim = ClaimVerdict(trace.answer or "", 0, 1, Verdict.SUPPORTED, 0.1)
+        return Assessment(self.identifier, AnnotatorKind.CODE, claims=(claim,))
+
+
+def test_a_judge_that_supports_a_claim_from_the_passages_of_another_case_is_seen_to():
+    parking = {"lang": "en", "question": "what does parking cost", "contexts": ["Parking is free on Sundays."]}
+    rows = [
+        *_own_rows()[:2],
+        {**parking, "answer": "Parking is free."},
+        {**parking, "answer": "It is free on Sundays."},
+    ]
+    traces = [calibration.trace_of(row) for row in rows]
+    assert stability(traces, _Believing())["false_support"] == {"cases": 4, "claims": 4, "supported": 4}
+    assert stability(traces, LocalJudge())["false_support"]["supported"] == 0
+    assert stability([traces[0], traces[0]], _Believing())["false_support"]["cases"] == 0  # no passages but its own
 
 
 def test_the_local_judge_reads_the_same_again():
