@@ -10,7 +10,7 @@ from opentelemetry.trace import INVALID_SPAN, INVALID_SPAN_CONTEXT, NonRecording
 
 _SCOPE = context.create_key("groundwatch-scope")
 # Where OpenTelemetry keeps the current span. Asked once, so that both values go in with one copy of the context.
-(_SPAN,) = trace.set_span_in_context(INVALID_SPAN, Context())
+_SPAN = next(iter(trace.set_span_in_context(INVALID_SPAN, Context())))
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
