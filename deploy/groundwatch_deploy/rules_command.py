@@ -99,7 +99,7 @@ def preview(arguments: argparse.Namespace) -> int:
         say("groundwatch: no objectives, so only changes are looked at; name some and give the file with --config")
     with _database(settings, arguments) as engine:
         until = time.time()
-        judge = next(iter(tallies.judges(engine)), "")
+        judge = _headline(tallies.judges(engine))
         since = until - arguments.days * 86_400
         found = past.preview(engine, settings.objectives, settings.alerts, judge, since=since, until=until)
     history = max((one.days for one in found), default=0.0)
@@ -108,6 +108,11 @@ def preview(arguments: argparse.Namespace) -> int:
     span = f"{_when(since)} to {_when(until)} UTC, {arguments.days:g} days asked, {history:.1f} days of history found"
     emit({**looked, "judge": judge, "alerts": rows}, arguments.json, lambda: "\n".join([span, *_table(found)]))
     return 0
+
+
+def _headline(known: Sequence[str]) -> str:
+    """The judge that alerts hear where an objective names none: the local one, as `serve` has it."""
+    return local_judge.IDENTIFIER if local_judge.IDENTIFIER in known else next(iter(known), "")
 
 
 def baseline(arguments: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from groundwatch_alerts.preview import Fired, preview
 from groundwatch_collector.storage import add_to_tally, metadata, open_engine
 from groundwatch_collector.tables import ledger, sampled_traces, traffic_tally
 from groundwatch_deploy.cli import main
-from groundwatch_deploy.rules_command import _table
+from groundwatch_deploy.rules_command import _headline, _table
 from groundwatch_scorer.tables import judgements, verdict_tally
 
 START = 1_780_012_800
@@ -123,6 +123,13 @@ def test_a_table_is_not_spoilt_by_what_applications_are_called():
     head, long, steering = _table(odd)
     assert len(long) < 140 and "…" in long and "\x1b" not in steering
     assert head.index("alert") == long.index("A ") == steering.index("A ")
+
+
+@pytest.mark.parametrize(
+    ("known", "heard"), [(["llm:m:r", "local-v1"], "local-v1"), (["llm:m:r", "own"], "llm:m:r"), ([], "")]
+)
+def test_a_preview_hears_the_judge_that_alerts_hear(known, heard):
+    assert _headline(known) == heard
 
 
 def test_verdicts_are_read_by_the_clock_of_their_traces_whenever_they_were_judged(month, tmp_path):
