@@ -208,6 +208,8 @@ class Pipeline:
         while not stop.is_set():
             try:
                 self.step(timeout)
+                if pause != _FIRST_PAUSE_SECONDS:
+                    logger.info("decision steps succeed again")
                 pause = _FIRST_PAUSE_SECONDS
             except Exception as error:  # a stopped thread would lose more than a repeated step
                 kind = "refused" if self.is_refused(error) else _failure_kind(error)

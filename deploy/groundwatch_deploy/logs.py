@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TextIO
 
@@ -67,8 +67,13 @@ def _told(error: BaseException | None) -> Iterator[str]:
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     yield from _told(before)
     yield f"{type(error).__module__}.{type(error).__qualname__}{_words_of_the_system(error)}"
-    for frame in traceback.extract_tb(error.__traceback__)[-8:]:
+    for frame in _telling(traceback.extract_tb(error.__traceback__)):
         yield f"  at {frame.filename}:{frame.lineno} in {frame.name}"
+
+
+def _telling(frames: Sequence[traceback.FrameSummary]) -> Iterator[traceback.FrameSummary]:
+    """Our own places, and the last one, which is mostly a library's: those between are the way through it."""
+    return (frame for frame in frames if frame is frames[-1] or "groundwatch_" in frame.filename)
 
 
 def _words_of_the_system(error: BaseException) -> str:

@@ -117,6 +117,8 @@ class ScorerWorker:
         while not stop.is_set():
             try:
                 idle = self.step() == 0
+                if backoff != IDLE_SECONDS:
+                    log.info("scoring succeeds again")
                 backoff = IDLE_SECONDS
             except Exception as error:  # a thread that ended would leave every later trace unjudged
                 if isinstance(error, SQLAlchemyError):

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import torture
 from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from groundwatch_collector.storage import open_engine
 from groundwatch_deploy.config import ConfigError, ServerConfig
@@ -177,3 +177,16 @@ def test_each_line_that_the_manual_explains_can_come():
     sources = [path.read_text(encoding="utf-8") for path in root.glob("[cdrs]*/groundwatch_*/**/*.py")]
     missing = [text for text in listed if not any(text in source for source in sources)]
     assert len(listed) > 10 and missing == []
+
+
+def test_of_a_failure_deep_in_a_library_our_own_places_and_the_last_one_are_told(said, tmp_path):
+    logger, stream = said
+    engine = open_engine(f"sqlite:///{tmp_path / 'nowhere' / 'g.db'}")
+    try:
+        engine.connect()
+    except OperationalError:
+        logger.exception("decision step failed (database)")
+    engine.dispose()
+    places = re.findall(r"^ +at (.*):\d+ in", stream.getvalue(), re.MULTILINE)
+    assert "unable to open database file" in stream.getvalue()
+    assert 2 <= len(places) <= 4 and all("sqlalchemy" in place or "test_logs" in place for place in places)

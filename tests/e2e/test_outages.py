@@ -175,7 +175,10 @@ def cable(postgresql_url: str) -> Iterator[Cable]:
 @pytest.mark.timeout(900)
 @pytest.mark.service("postgresql")
 @pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
-def test_a_database_that_is_away_is_waited_for(new_database, cable: Cable, tmp_path: Path) -> None:
+def test_a_database_that_is_away_is_waited_for(
+    new_database, cable: Cable, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     url = make_url(new_database("outage")).set(port=cable.port, host="127.0.0.1")
     with open_monitor(tmp_path / "data", url.render_as_string(hide_password=False)) as monitor:
         sender = Sender(monitor.start().ingest)
@@ -189,8 +192,14 @@ def test_a_database_that_is_away_is_waited_for(new_database, cable: Cable, tmp_p
         # 20,000 traces lie on the disk; in memory there is one batch of records, and what is handed over.
         assert memory_mb() - memory < 100
         assert failures(monitor) > 0
+        assert "succeed again" not in caplog.text
         cable.mend()
         everything_is_decided(monitor, sender)
+    said = [record.getMessage() for record in caplog.records]  # an outage is told once, and so is its end
+    assert [line for line in said if line.startswith("decision step")] == [
+        "decision step failed (database: OperationalError); trying again",
+        "decision steps succeed again",
+    ]
 
 
 def failures(monitor: Monitor) -> float:
