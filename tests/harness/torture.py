@@ -168,24 +168,29 @@ def torture(kills: int, seed: int, folder: Path, longest_life_seconds: float = 2
     url = f"http://127.0.0.1:{port}"
     load = Load(partial(post, url), random.Random(seed + 1))
     monitor = start(data, port)
-    wait_ready(url, time.monotonic() + 60)
-    thread = threading.Thread(target=load.run)
-    thread.start()
-    for number in range(kills):
-        time.sleep(rng.uniform(0.05, longest_life_seconds))
-        monitor.send_signal(signal.SIGKILL)
+    try:
+        wait_ready(url, time.monotonic() + 60)
+        thread = threading.Thread(target=load.run)
+        thread.start()
+        for number in range(kills):
+            time.sleep(rng.uniform(0.05, longest_life_seconds))
+            monitor.send_signal(signal.SIGKILL)
+            monitor.wait()
+            print(f"kill {number + 1}/{kills}: {len(load.acknowledged)} acknowledged", file=sys.stderr, flush=True)
+            monitor = start(data, port)
+            # Some lives end before they are ready: a crash during recovery is a crash too.
+            if rng.random() < 0.7:
+                wait_ready(url, time.monotonic() + 60)
+        load.stop.set()
+        thread.join()
+        wait_ready(url, time.monotonic() + 60)
+        result = wait_decided(f"sqlite:///{data / 'groundwatch.db'}", load.acknowledged, seconds=120)
+        monitor.terminate()
+        monitor.wait(30)
+    finally:  # nothing is left running for the tests that follow, whatever ended this one
+        load.stop.set()
+        monitor.kill()
         monitor.wait()
-        print(f"kill {number + 1}/{kills}: {len(load.acknowledged)} acknowledged", file=sys.stderr, flush=True)
-        monitor = start(data, port)
-        # Some lives end before they are ready: a crash during recovery is a crash too.
-        if rng.random() < 0.7:
-            wait_ready(url, time.monotonic() + 60)
-    load.stop.set()
-    thread.join()
-    wait_ready(url, time.monotonic() + 60)
-    result = wait_decided(f"sqlite:///{data / 'groundwatch.db'}", load.acknowledged, seconds=120)
-    monitor.terminate()
-    monitor.wait(30)
     return {"kills": kills, "refused": load.refused, **result}
 
 
