@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -139,3 +140,27 @@ def test_the_monitor_accepts_its_configuration_once_a_key_is_in_it(name, tmp_pat
     refuse_open_doors(load(ready))
     with pytest.raises(ValueError, match="ingest_keys"):
         load(EXAMPLES / name)  # the placeholder is no key that anybody could use
+
+
+def test_grafana_is_given_the_datasource_and_the_folder_of_our_dashboards():
+    """Grafana itself was not at hand: what it is told here has to agree with the Compose file and the dashboards."""
+    compose = yaml.safe_load((EXAMPLES / "compose" / "compose.yaml").read_text())["services"]
+    mounts = dict(volume.split(":")[:2] for volume in compose["grafana"]["volumes"])
+    provisioned = EXAMPLES / "compose" / "grafana"
+    (source,) = yaml.safe_load((provisioned / "datasources" / "prometheus.yaml").read_text())["datasources"]
+    (folder,) = yaml.safe_load((provisioned / "dashboards" / "groundwatch.yaml").read_text())["providers"]
+    assert (source["type"], source["isDefault"], mounts["./grafana"]) == (
+        "prometheus",
+        True,
+        "/etc/grafana/provisioning",
+    )
+    host, port = source["url"].removeprefix("http://").split(":")
+    assert compose[host]["image"].startswith("prom/prometheus") and compose[host]["ports"] == [
+        f"127.0.0.1:{port}:{port}"
+    ]
+    (dashboards,) = [here for here, there in mounts.items() if there == folder["options"]["path"]]
+    found = list((EXAMPLES / "compose" / dashboards).resolve().glob("*.json"))
+    assert len(found) == 8
+    for path in found:
+        variables = {one["name"]: one for one in json.loads(path.read_text())["templating"]["list"]}
+        assert variables["datasource"]["query"] == source["type"], path.name
