@@ -125,6 +125,14 @@ def test_a_page_on_one_criterion_leaves_the_ticket_on_another(tmp_path):
         assert held_back == {"faithfulness": True, "citations": False}
 
 
+def test_what_the_monitor_does_not_count_is_not_called_gone(tmp_path):
+    gone = "RagTrafficGone"
+    with alertmanager(tmp_path) as (url, _messages):
+        say(url, {"alertname": "GroundwatchLogLag", "severity": "ticket"})
+        say(url, labels(gone, "shop", "ticket"))
+        assert state(url, gone, "shop")["inhibitedBy"]
+
+
 def mailing(config: str, smarthost: str) -> str:
     """The receiver by mail as the comment in the configuration has it, put to use."""
     words = "".join(f"  {line}\n" for line in re.findall(r"^  # (  (?:email_configs:|  .+))$", config, re.MULTILINE))
