@@ -139,6 +139,7 @@ def test_pages_fit_their_screen_and_stay_on_this_origin(open_page, world, tmp_pa
         "candidates": "/candidates",
         "versions": "/versions",
         "alerts": "/objectives",
+        "compare": f"/compare?a={world.sampled[0]}&b={world.failed[-1]}",
     }
     for name, path in paths.items():
         assert watch.go(path).status == 200
@@ -467,7 +468,15 @@ def test_hostile_text_runs_nothing_and_fetches_nothing(open_page, add_trace, tmp
 def test_text_and_its_ground_have_enough_contrast(open_page, world):
     for scheme in ("light", "dark"):
         watch = open_page(color_scheme=scheme)
-        for path in ("/", f"/traces/{world.failed[0]}", "/review", "/labels", "/versions", "/objectives"):
+        for path in (
+            "/",
+            f"/traces/{world.failed[0]}",
+            "/review",
+            "/labels",
+            "/versions",
+            "/objectives",
+            "/compare?a={0}&b={0}".format(world.failed[0]),
+        ):
             watch.go(path)
             assert watch.page.evaluate(CONTRAST) == [], (scheme, path)
 

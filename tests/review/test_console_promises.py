@@ -13,6 +13,7 @@ from groundwatch_alerts.estimator import estimate
 from groundwatch_alerts.objectives import AlertsConfig, Objective
 from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.console.alertspage import read
+from groundwatch_scorer.judgement import AnnotatorKind, Assessment, FaultFinding, FaultLayer
 
 APP, JUDGE, NOW = "manual-assistant", "local:claims-1", 1_790_000_000.0
 
@@ -71,6 +72,24 @@ def test_the_page_says_how_to_set_an_objective_and_what_prometheus_watches(engin
     assert "4 s at 95%" in text and "RagMixShift" in text and "RagLatencyAboveObjective" not in text
     both = page(engine, "/objectives", objective(0.5), Objective("quick", "latency", 4.0))
     assert "seen to be missed. 1 objective is watched by Prometheus alone and not told here." in both
+
+
+def test_a_question_asked_of_both_versions_opens_both_traces_side_by_side(engine, add_trace):
+    finding = FaultFinding(FaultLayer.RERANK, 0.9, "cut", ())
+    judged = Assessment(JUDGE, AnnotatorKind.CODE)
+    old = add_trace(1, judged, version="1.4.2", query="How  big may it be?", answer="50 MB.")
+    new = add_trace(2, judged, finding, version="1.5.0", query="how big may it be?", answer="500 MB.")
+    add_trace(3, judged, finding, version="1.5.0", query="and something else?")
+    client = TestClient(console_app(engine, ConsoleConfig(), now=lambda: NOW), base_url="http://127.0.0.1:4390")
+    listed = client.get("/versions", params={"app": APP, "a": "1.4.2", "b": "1.5.0"}).text
+    address = f"/compare?a={old}&amp;b={new}&amp;app={APP}"
+    assert address in listed and "and something else?" not in listed
+    both = client.get(address.replace("&amp;", "&")).text
+    assert "the same question, asked of two versions" in both
+    assert "50 MB." in both and "500 MB." in both and "Fault: rerank" in both
+    assert f'href="/traces/{old}"' in both and f'href="/traces/{new}"' in both
+    for odd in (f"/compare?a={old}", "/compare", f"/compare?a={old}&b={'f' * 32}", f"/compare?a={old}&b=%27"):
+        assert client.get(odd).status_code == 404
 
 
 def test_links_to_the_older_address_of_the_objectives_lead_on(engine, world):

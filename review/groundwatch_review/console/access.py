@@ -64,6 +64,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("GET", "/"): Rule(Permission.READ),
     ("GET", "/api/overview"): Rule(Permission.READ),
     ("GET", "/versions"): Rule(Permission.READ),
+    ("GET", "/compare"): Rule(Permission.READ),
     ("GET", "/objectives"): Rule(Permission.READ),
     ("GET", "/alerts"): Rule(Permission.READ),  # its older address
     ("GET", "/traces"): Rule(Permission.READ),

@@ -46,6 +46,7 @@ from .rawviews import RawViews
 from .rendering import HERE, YEAR_SECONDS, carried, environment, href, respond, set_cookie
 from .reviewdesk import REVIEWER_COOKIE, ReviewDesk, label_form, notice
 from .sessions import Lifetime, Sessions
+from .sidebyside import SideBySide
 from .single_sign_on import SingleSignOn
 from .tracelist import TraceList, closed_sets
 from .tracepage import trace_page
@@ -77,7 +78,8 @@ def console_app(
     audit = AuditLog(engine, audit_key, now)
     rereading = Rereading(candidate_key, labelling or RereadingConfig())
     console = Console(engine, config, now, candidate_key, candidate_policy, rereading=rereading, audit=audit)
-    promised = Promised(engine, now, objectives, alerts or AlertsConfig(), console.page)
+    sides = SideBySide(engine, console.page, console.views)
+    promised = Promised(engine, now, objectives, alerts or AlertsConfig(), console.page, sides)
     oidc = oidc or OidcConfig()
     sessions = Sessions(engine, now, Lifetime(config.session_idle_seconds, config.session_longest_seconds))
     metrics = LoginMetrics(registry)
@@ -115,6 +117,7 @@ def console_app(
         *console.list.routes(),
         *console.desk.routes(),
         *promised.routes(),
+        *sides.routes(),
         *login.routes(),
         *sso.routes(),
         *people.routes(),

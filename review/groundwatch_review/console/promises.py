@@ -17,6 +17,7 @@ from groundwatch_scorer.judgement import Criterion
 from .. import queries
 from . import alertspage, versionspage
 from .rendering import Page
+from .sidebyside import SideBySide
 
 
 class Promised:
@@ -27,12 +28,14 @@ class Promised:
         objectives: Sequence[Objective],
         config: AlertsConfig,
         page: Page,
+        sides: SideBySide,
     ) -> None:
         self._engine = reader(engine)
         self._now = now
         self._objectives = objectives
         self._config = config
         self._page = page
+        self._sides = sides
 
     def routes(self) -> list[Route]:
         return [Route("/versions", self.versions), Route("/objectives", self.alerts), Route("/alerts", self.moved)]
@@ -45,7 +48,10 @@ class Promised:
                 return RedirectResponse("/", 303)
             app = _one_of(apps, asked.get("app", ""))
             shown = versionspage.read(connection, app, asked.get("a", ""), asked.get("b", ""))
-        return self._page(request, "versions.html", {"v": shown, "app": app, "apps": apps, "enough": MIN_JUDGED})
+            pair = shown.pair
+            same = [] if pair is None else self._sides.pairs(request, connection, app, pair.a, pair.b)
+        context = {"v": shown, "app": app, "apps": apps, "enough": MIN_JUDGED, "same": same}
+        return self._page(request, "versions.html", context)
 
     def moved(self, request: Request) -> Response:
         """Links of before lead on, with all that they ask for."""
