@@ -167,6 +167,17 @@ def test_tokens_are_counted_once_or_not_known(recording):
     assert told == ([None] * len(told) if unknown else [12])
 
 
+@pytest.mark.parametrize(("told", "cut"), [(2, False), (7, True), (-1, False), ("many", False)])
+def test_documents_that_openlit_counts_and_does_not_list_are_missed(told, cut):
+    (spans,) = spans_of("openlit-langchain-normal").values()
+    for span in spans:
+        if "gen_ai.retrieval.document_count" in span.attributes:
+            span.attributes = {**span.attributes, "gen_ai.retrieval.document_count": told}
+    trace = to_ragtrace(spans)
+    assert trace is not None and len(trace.candidates or ()) == 2
+    assert ("documents_cut" in trace.flags) == cut
+
+
 @pytest.mark.parametrize("recording", IN_TWO_TRACES)
 def test_steps_in_traces_of_their_own_are_not_joined_by_guessing(recording):
     found = traces_of(recording)
