@@ -77,6 +77,9 @@ RERANKER_QUERY: Final = "reranker.query"
 RERANKER_MODEL: Final = "reranker.model_name"
 RERANKER_DOCUMENTS: Final = "reranker.output_documents"  # .N.document.id, .score, .content: the first ones, cut short
 
+# Langfuse, which has no type for rerankers and takes what names a model for a model's answer.
+LANGFUSE_TYPE: Final = "langfuse.observation.type"
+
 # Span events.
 EXCEPTION_EVENT: Final = "exception"  # OpenTelemetry
 RETRY_EVENT: Final = "groundwatch.retry"  # one per retry, with exception.type

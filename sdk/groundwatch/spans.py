@@ -331,6 +331,7 @@ def _show(attributes: Attributes, stage: str, whole: Attributes, *, answered: bo
     elif stage == "rerank":
         _put(attributes, names.RERANKER_QUERY, whole.get(names.QUERY))
         _put(attributes, names.RERANKER_MODEL, attributes.get(names.REQUEST_MODEL))
+        attributes[names.LANGFUSE_TYPE] = "span"
     elif answered:
         _put(attributes, names.OUTPUT, whole.get(names.ANSWER))
 

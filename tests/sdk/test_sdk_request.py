@@ -539,6 +539,7 @@ def test_viewers_that_do_not_know_us_find_what_they_show(sent):
     assert shown["candidates"][names.OUTPUT] == f"1. a (0.5) {long[:40]}...\n2. b (0.25) Fees"
     rerank = shown["rerank"]
     assert (rerank[names.RERANKER_QUERY], rerank[names.RERANKER_MODEL]) == ("How long?", "ranker")
+    assert rerank[names.LANGFUSE_TYPE] == "span"
     first = {key: rerank[f"{names.RERANKER_DOCUMENTS}.0.document.{key}"] for key in ("id", "score", "content")}
     assert first == {"id": "a", "score": 0.5, "content": f"{long[:40]}..."}
     assert shown["context"][names.OUTPUT].splitlines()[9:] == ["10. d9", "... 25 in all"]
