@@ -128,15 +128,16 @@ def test_a_policy_at_export_fills_in_what_was_not_known(engine: Engine, tmp_path
 def test_what_left_under_the_rights_of_the_policy_says_so_here_too(engine: Engine, tmp_path: Path) -> None:
     candidate_id = add(engine, make_trace(1, questions("DEV", 1)[0]), policy=CandidatePolicy())
 
-    def held() -> str:
+    def said() -> tuple[str, str]:
         with engine.connect() as connection:
             row = queries.candidate(connection, candidate_id)
         assert row is not None
-        return candidate_page(row).held
+        page = candidate_page(row)
+        return page.held, page.held_words
 
-    assert held() == "consent_unknown"
+    assert said()[0] == "consent_unknown"
     export_jsonl(engine, tmp_path / "out.jsonl", NOW, policy=POLICY)
-    assert held() == ""
+    assert said() == ("", "ready to leave again")
 
 
 def test_a_crash_before_the_file_is_there_does_not_hide_that_it_may_have_left(

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from groundwatch_review.redaction import DETECTORS, RedactionLimits, active, ner, redact_text
+from groundwatch_review.console.candidatepage import highlighted
+from groundwatch_review.redaction import DETECTORS, RedactionLimits, active, doubtful_words, ner, redact_text
 from groundwatch_review.redaction.placeholders import WITHHELD
 from groundwatch_review.redaction.rules import Detector, Span
 
@@ -91,6 +92,15 @@ def test_without_the_rules_for_unlisted_names_they_would_stay(text: str, name: s
 @pytest.mark.parametrize("text", KEPT)
 def test_words_that_are_names_elsewhere_stay(text: str) -> None:
     assert redact_text(text, detectors=DETECTORS).text == text
+
+
+def test_words_that_may_be_names_and_were_left_are_shown_to_the_reader() -> None:
+    text = redact_text("The Qzorba case was met by Alice Moreno; Grant access to Paris at once, says <b>.").text
+    assert [text[start:end] for start, end in doubtful_words(text)] == ["Qzorba", "Paris"]
+    shown = highlighted(text, doubtful_words(text))
+    assert '<mark class="quote" title="in no dictionary: a name?">Qzorba</mark>' in shown
+    assert '<mark class="placeholder" title="replaced by redaction">[[PERSON_1]]</mark>' in shown
+    assert "<b>" not in shown
 
 
 def test_turned_and_partial_names_share_one_number() -> None:

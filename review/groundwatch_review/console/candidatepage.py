@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from ..queries import CandidateRow
+from ..redaction import doubtful_words
 from ..second_person import Ticks
 from .marking import Range, marked
 
@@ -38,6 +39,7 @@ class TextPart:
 class CandidatePage:
     row: CandidateRow
     parts: tuple[TextPart, ...]
+    doubtful: int  # words in them that may be names
     placeholders: tuple[tuple[str, str, int], ...]  # (token, type, mentions)
     counts: tuple[tuple[str, int], ...]
     detectors: tuple[tuple[str, str, bool], ...]  # (name, version, ran)
@@ -55,7 +57,7 @@ class CandidatePage:
 
     @property
     def held_words(self) -> str:
-        return HELD[self.held]
+        return "ready to leave again" if not self.held and self.row.exported_at else HELD[self.held]
 
 
 def candidate_page(row: CandidateRow, ticks: Ticks | None = None) -> CandidatePage:
@@ -68,9 +70,11 @@ def candidate_page(row: CandidateRow, ticks: Ticks | None = None) -> CandidatePa
     residual = _object(redaction, "residual")
     ticks = ticks or Ticks({}, needed=1)
     told = {**document, "candidate_id": row.candidate_id}
+    texts = [(title, text, doubtful_words(text)) for title, text in _texts(document)]
     return CandidatePage(
         row=row,
-        parts=tuple(TextPart(title, highlighted(text)) for title, text in _texts(document)),
+        parts=tuple(TextPart(title, highlighted(text, left)) for title, text, left in texts),
+        doubtful=sum(len(left) for _title, _text, left in texts),
         placeholders=tuple(
             (str(p.get("token")), str(p.get("type")), int(p.get("mentions") or 0))
             for p in _objects(redaction, "placeholders")
@@ -108,10 +112,12 @@ def _held(row: CandidateRow, *, missing: bool) -> str:
     return next((reason for reason, holds in checks.items() if holds), "")
 
 
-def highlighted(text: str) -> Markup:
-    """*text* with its placeholders marked."""
+def highlighted(text: str, left: Iterable[tuple[int, int]] = ()) -> Markup:
+    """*text* with its placeholders marked, and the words *left* in it that may be names."""
     found = PLACEHOLDER.finditer(text)
-    return marked(text, [Range(m.start(), m.end(), "placeholder", label="replaced by redaction") for m in found])
+    ranges = [Range(m.start(), m.end(), "placeholder", label="replaced by redaction") for m in found]
+    doubtful = [Range(start, end, "quote", label="in no dictionary: a name?") for start, end in left]
+    return marked(text, [*ranges, *doubtful])
 
 
 def _texts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from groundwatch_review.redaction.engine import POLICY_VERSION, RedactionLimits
 from groundwatch_review.redaction.evaluate import evaluate, evaluate_file, redact_file
 from groundwatch_review.redaction.placeholders import Scope
 from groundwatch_review.redaction.text import TextResult, redact_text
+from groundwatch_review.redaction.unlisted_names import doubtful_words
 
 __all__ = [
     "DETECTORS",
@@ -21,6 +22,7 @@ __all__ = [
     "Scope",
     "TextResult",
     "active",
+    "doubtful_words",
     "evaluate",
     "evaluate_file",
     "redact_candidate",

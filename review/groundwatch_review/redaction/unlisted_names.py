@@ -113,6 +113,15 @@ def unlisted_names(lists: NameLists | None = None) -> Detector:
     return Detector("unlisted_names", "1", find)
 
 
+def doubtful_words(text: str) -> list[tuple[int, int]]:
+    """Where a redacted *text* still has words that may be names: written as one, and in no dictionary.
+
+    Most are places and products. They are for the eyes of the person who reads the text last; too many to hold it.
+    """
+    known = shipped_lists()
+    return [match.span(1) for match in _CANDIDATE.finditer(text) if _strange(match.group(1), known)]
+
+
 _Strange = Callable[[str], bool]
 
 
