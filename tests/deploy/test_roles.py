@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import httpx
@@ -45,13 +46,23 @@ def test_an_exporter_must_see_the_span_log():
     }
 
 
+def signs_of_life(metrics: str, sign: str) -> str:
+    """What an idle process shows, once it shows *sign*: by its absence GroundwatchAbsent knows which role is gone."""
+    deadline = time.monotonic() + 20
+    while sign not in (shown := httpx.get(f"{metrics}/metrics").text):
+        assert time.monotonic() < deadline, sign
+        time.sleep(0.1)
+    return shown
+
+
 @pytest.mark.service("postgresql")
 @pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
 def test_a_scorer_judges_and_opens_no_door_but_its_metrics(new_database, tmp_path):
     with Monitor(settings("scorer", folder=tmp_path, url=new_database("roles")), salt=SALT) as monitor:
         addresses = monitor.start().as_dict()
         assert set(addresses) == {"metrics"}
-        shown = httpx.get(f"{addresses['metrics']}/metrics").text
+        shown = signs_of_life(addresses["metrics"], "groundwatch_judge_queue_traces{")
+    assert "groundwatch_tally_read_errors_total " not in shown
     assert "groundwatch_scorer" in shown or "groundwatch_judge" in shown
     assert "rag_traces_total" not in shown  # the sums of the deployment come from one process, the exporter
 
@@ -63,4 +74,6 @@ def test_a_collector_and_exporter_tells_the_sums_and_shows_no_console(new_databa
     with Monitor(settings(*roles, folder=tmp_path, url=new_database("roles")), salt=SALT) as monitor:
         addresses = monitor.start().as_dict()
         assert set(addresses) == {"ingest", "metrics"}
-        assert "rag_inclusion_probability{" in httpx.get(f"{addresses['metrics']}/metrics").text
+        shown = signs_of_life(addresses["metrics"], "groundwatch_tally_read_errors_total ")
+        assert "rag_inclusion_probability{" in shown
+        assert "\ngroundwatch_log_end_position " in shown and "groundwatch_judge_queue_traces{" not in shown
