@@ -16,6 +16,7 @@ from typing import Any
 
 import kafka_broker
 import live_python
+import oidc_provider
 import otelcol
 import pytest
 import sharing_out
@@ -40,6 +41,7 @@ SERVICES = {
     "openssl": (("openssl",), "apt-get install openssl"),
     "otelcol": ((str(otelcol.binary()),), "python tests/harness/otelcol.py build (with Go; a few minutes, once)"),
     "live": ((str(live_python.path()),), "python tests/harness/live_python.py build (a few minutes, once)"),
+    "oidc_provider": ((str(oidc_provider.program()),), "python tests/harness/oidc_provider.py build (with npm)"),
     "kafka": (("java",), "apt-get install default-jre-headless maven (see tests/harness/kafka_broker.py)"),
     "actionlint": (
         ("actionlint", str(Path.home() / ".cache/groundwatch-actionlint/actionlint")),

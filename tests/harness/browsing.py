@@ -34,9 +34,9 @@ def chromium() -> Iterator[Any]:
 
 
 @contextmanager
-def serving(app: Any) -> Iterator[str]:
+def serving(app: Any, port: int = 0) -> Iterator[str]:
     """The address of *app* on a port of its own, in a thread of its own."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", ws="none", lifespan="off"))
     socket = server.config.bind_socket()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
     thread.start()
