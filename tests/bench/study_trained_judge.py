@@ -42,6 +42,8 @@ def features(row: calibration.Row, reading: Assessment) -> list[float]:
     found: list[list[float]] = []
     for claim in reading.claims:
         wanted = frozenset(tokens(claim.text))
+        weighed = weights.weigh(wanted)
+        missing = [w for token, w in zip(weighed.order, weighed.weight, strict=True) if not library.has(token)]
         signals = claim_signals(claim.text, library, weights, library.best_window(wanted, weights), wanted)
         own, together = _pieces(flattened(claim.text), row["lang"]), _pairs(claim.text)
         found.append(
@@ -52,7 +54,7 @@ def features(row: calibration.Row, reading: Assessment) -> list[float]:
                 *(float(getattr(signals, rule)) for rule in RULES),
                 len(own & pieces) / max(1, len(own)),
                 len(together & pairs) / max(1, len(together)),
-                max((weights.of(t) for t in wanted if not library.has(t)), default=0.0),
+                max(missing, default=0.0),
                 np.log1p(len(wanted)),
             ]
         )
