@@ -39,8 +39,8 @@ def test_roles_need_a_database_that_several_processes_can_use():
 
 def test_an_exporter_must_see_the_span_log():
     with pytest.raises(ConfigError, match="bootstrap_servers"):
-        roles_of(settings("exporter", url="postgresql://localhost/x"))
-    assert roles_of(settings("exporter", "collector", url="postgresql://localhost/x")) == {
+        roles_of(settings("exporter", url="postgresql+psycopg://localhost/x"))
+    assert roles_of(settings("exporter", "collector", url="postgresql+psycopg://localhost/x")) == {
         Role.EXPORTER,
         Role.COLLECTOR,
     }
