@@ -258,7 +258,9 @@ class Library:
             if not any(passage.stated.covers(q) for q in missing):
                 continue
             for s, stated in enumerate(passage.quantities):
-                found = sum(covered(q, stated) for q in numbers) if stated else 0
+                if not any(covered(q, stated) for q in missing):
+                    continue
+                found = sum(covered(q, stated) for q in numbers)
                 if found <= most:
                     continue
                 shared = sorted(weighed.position[t] for t in passage.tokens[s] & weighed.wanted)

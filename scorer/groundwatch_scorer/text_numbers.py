@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
-from .text import CJK, folded, stem
+from .text import CJK, folded, kept_if_short, stem
 from .text_tables import ENGLISH_STOP_WORDS
 
 Dimension = str  # "size", "time", "month", "percent", "money:usd", ..., "w:<stem>" for any other noun, "" when bare
@@ -146,6 +146,11 @@ _CHINESE_MEASURES = (
 
 def quantities(text: str) -> list[Quantity]:
     """All numbers of *text* in order. List numbers and citation markers are not among them."""
+    return list(_quantities(text))
+
+
+@kept_if_short
+def _quantities(text: str) -> tuple[Quantity, ...]:
     view = folded(text)
     taken = [match.span() for match in _LIST_NUMBER.finditer(view.text)]
     found: list[Quantity] = []
@@ -156,7 +161,9 @@ def quantities(text: str) -> list[Quantity]:
                 taken.append((quantity.start, quantity.end))
     found.sort(key=lambda q: q.start)
     _share_units(found, view.text)
-    return found if view.offsets is None else [_in_source(q, view.source_span(q.start, q.end)) for q in found]
+    if view.offsets is None:
+        return tuple(found)
+    return tuple(_in_source(q, view.source_span(q.start, q.end)) for q in found)
 
 
 def _scans(text: str) -> Iterable[Callable[[str], Iterable[Quantity]]]:
