@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 from prometheus_client import CollectorRegistry, Counter, Gauge
-from sqlalchemy import ColumnElement, Connection, Engine, and_, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, bindparam, delete, exists, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from groundwatch_alerts import compaction
@@ -22,12 +22,9 @@ from groundwatch_collector.ledger import DEAD_LETTER
 from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.storage import add_to_tally, metadata, reader, reclaim
 from groundwatch_collector.tables import dead_letters, feedback, ledger, ledger_base, sampled_traces
-from groundwatch_review.desk import DISPUTED
-from groundwatch_review.rereading import REPEAT, SECOND
+from groundwatch_review.review_queue import waits_for_somebody
 from groundwatch_review.tables import candidates, reviews
-from groundwatch_scorer.judgement import AnnotatorKind, Criterion
-from groundwatch_scorer.second_look import PEOPLE
-from groundwatch_scorer.tables import judgements, second_looks
+from groundwatch_scorer.tables import judge_calls, judgements
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +160,7 @@ class Retention:
         past = and_(
             sampled_traces.c.payload != BLANK_PAYLOAD,
             sampled_traces.c.queued_at < raw,
-            or_(sampled_traces.c.queued_at < held, ~_waits_for_a_person()),
+            or_(sampled_traces.c.queued_at < held, ~waits_for_somebody(sampled_traces.c.trace_id)),
         )
         for ids in self._batches(sampled_traces.c.trace_id, past):
             with self._engine.begin() as connection:
@@ -185,6 +182,9 @@ class Retention:
         for ids in self._batches(judgements.c.id, spoken):
             with self._engine.begin() as connection:
                 yield "judgement_texts", _strip(connection, judgements.c.id.in_(ids))
+        for ids in self._batches(judge_calls.c.id, judge_calls.c.judged_at < raw):  # whatever the payload waits for
+            with self._engine.begin() as connection:
+                connection.execute(delete(judge_calls).where(judge_calls.c.id.in_(ids)))
         bodies = and_(dead_letters.c.received_at < raw, dead_letters.c.body.is_not(None))
         for ids in self._batches(dead_letters.c.id, bodies):
             with self._engine.begin() as connection:
@@ -237,34 +237,6 @@ def _has_text(table: Any) -> ColumnElement[bool]:
     return exists().where(sampled_traces.c.trace_id == table.c.trace_id, sampled_traces.c.payload != BLANK_PAYLOAD)
 
 
-def _waits_for_a_person() -> ColumnElement[bool]:
-    """A trace of the review queue without a decision, drawn for another reading, or confirmed and not a candidate."""
-    trace_id = sampled_traces.c.trace_id
-    about = and_(judgements.c.trace_id == trace_id, judgements.c.criterion == Criterion.ANY_FAILURE.value)
-    by_people = judgements.c.annotator_kind == AnnotatorKind.HUMAN.value
-    doubtful = exists().where(about, ~by_people, judgements.c.label.in_(("fail", "unscored")))
-    complained = exists().where(
-        feedback.c.trace_id == trace_id, feedback.c.sentiment == "negative", feedback.c.quarantined.is_(False)
-    )
-    reviewed = exists().where(reviews.c.trace_id == trace_id)
-    disputed = exists().where(reviews.c.trace_id == trace_id, reviews.c.decision == DISPUTED)
-    confirmed = exists().where(reviews.c.trace_id == trace_id, reviews.c.decision == "confirmed")
-    made = exists().where(candidates.c.trace_id == trace_id)
-
-    def drawn(asked: str) -> ColumnElement[bool]:
-        looks = second_looks.c
-        return exists().where(looks.trace_id == trace_id, looks.asked == asked, looks.chosen)
-
-    def read(count: Any) -> Any:
-        return select(count).where(about, by_people).correlate(sampled_traces).scalar_subquery()
-
-    readings, people = read(func.count()), read(func.count(judgements.c.identifier.distinct()))
-    unread = and_(drawn(PEOPLE), readings == 0)
-    once = or_(and_(drawn(SECOND), people == 1), and_(drawn(REPEAT), readings > 0, readings == people))
-    undecided = and_(or_(doubtful, complained), ~reviewed)
-    return or_(undecided, disputed, unread, once, and_(confirmed, ~made))
-
-
 def _is_open() -> ColumnElement[bool]:
     return exists().where(
         sampled_traces.c.trace_id == ledger.c.trace_id, sampled_traces.c.state.in_(("waiting", "leased"))
@@ -277,6 +249,7 @@ def _blank(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     def change(table: Any, where: ColumnElement[bool], values: Mapping[str, Any]) -> int:
         return connection.execute(update(table).where(table.c.trace_id.in_(ids), where).values(values)).rowcount
 
+    connection.execute(delete(judge_calls).where(judge_calls.c.trace_id.in_(ids)))  # the words of those judgements
     return {
         "payloads": change(sampled_traces, sampled_traces.c.payload != BLANK_PAYLOAD, {"payload": BLANK_PAYLOAD}),
         "judgement_texts": _strip(connection, judgements.c.trace_id.in_(ids)),

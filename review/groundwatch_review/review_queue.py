@@ -6,7 +6,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, exists, false, func, or_, select, true
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    case,
+    exists,
+    false,
+    func,
+    or_,
+    select,
+    true,
+)
 
 from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.tables import ledger, sampled_traces
@@ -18,7 +32,7 @@ from . import families
 from .desk import DISPUTED
 from .queries import has_feedback, json_number, json_path, trace_join
 from .rereading import REPEAT, SECOND
-from .tables import reviews
+from .tables import candidates, reviews
 
 UNCERTAIN_BELOW: Final = 0.6
 """A fault named with less confidence than this is shown as uncertain in the review queue."""
@@ -203,23 +217,21 @@ def _disputed() -> ColumnElement[bool]:
     return func.coalesce(reviews.c.decision, "") == DISPUTED
 
 
-def _looks(asked: str) -> ColumnElement[bool]:
-    return exists().where(
-        second_looks.c.trace_id == ledger.c.trace_id, second_looks.c.asked == asked, second_looks.c.chosen
-    )
+def _looks(asked: str, trace_id: Column[Any] = ledger.c.trace_id) -> ColumnElement[bool]:
+    return exists().where(second_looks.c.trace_id == trace_id, second_looks.c.asked == asked, second_looks.c.chosen)
 
 
-def _said(*columns: Any) -> Select[Any]:
+def _said(*columns: Any, trace_id: Column[Any] = ledger.c.trace_id) -> Select[Any]:
     """What people said of the trace as a whole."""
     said = judgements.alias("said")
     return (
         select(*(column(said) for column in columns))
         .where(
-            said.c.trace_id == ledger.c.trace_id,
+            said.c.trace_id == trace_id,
             said.c.annotator_kind == AnnotatorKind.HUMAN.value,
             said.c.criterion == Criterion.ANY_FAILURE.value,
         )
-        .correlate(ledger)
+        .correlate(trace_id.table)
     )
 
 
@@ -239,6 +251,37 @@ def _again(reader: Reader) -> ColumnElement[bool]:
     second = and_(_looks(SECOND), people == 1, func.coalesce(mine, 0) == 0)
     repeat = and_(_looks(REPEAT), func.coalesce(mine, 0) == 1, last <= reader.repeat_before)
     return and_(func.coalesce(reviews.c.decision, DISPUTED) != DISPUTED, or_(second, repeat))
+
+
+def waits_for_somebody(trace_id: Column[Any]) -> ColumnElement[bool]:
+    """Whether somebody may still find the trace here or make a candidate of it, so that its text is needed.
+
+    For queries without the joins of the queue. It keeps a little more than the queue shows: what any judge doubts,
+    and what somebody else may have to read again.
+    """
+    automatic = and_(
+        judgements.c.criterion == Criterion.ANY_FAILURE, judgements.c.annotator_kind != AnnotatorKind.HUMAN
+    )
+    doubtful = exists().where(
+        judgements.c.trace_id == trace_id, automatic, judgements.c.label.in_(("fail", "unscored"))
+    )
+    decided = exists().where(reviews.c.trace_id == trace_id)
+    disputed = exists().where(reviews.c.trace_id == trace_id, reviews.c.decision == DISPUTED)
+    confirmed = exists().where(reviews.c.trace_id == trace_id, reviews.c.decision == "confirmed")
+    made = exists().where(candidates.c.trace_id == trace_id)
+    undecided = and_(or_(doubtful, has_feedback("negative", trace_id)), ~decided)
+    return or_(undecided, disputed, _reads_left(trace_id), and_(confirmed, ~made))
+
+
+def _reads_left(trace_id: Column[Any]) -> ColumnElement[bool]:
+    """Drawn for people and unread, for a second person and read by one, or to be repeated by who read it once."""
+    readings = _said(lambda _said: func.count(), trace_id=trace_id).scalar_subquery()
+    people = _said(lambda said: func.count(said.c.identifier.distinct()), trace_id=trace_id).scalar_subquery()
+    return or_(
+        and_(_looks(PEOPLE, trace_id), readings == 0),
+        and_(_looks(SECOND, trace_id), people == 1),
+        and_(_looks(REPEAT, trace_id), readings > 0, readings == people),
+    )
 
 
 def _order(failed: Any, complained: Any, confidence: Any) -> Any:
