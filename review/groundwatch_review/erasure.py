@@ -21,7 +21,7 @@ from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.storage import insert_ignore
 from groundwatch_collector.tables import dead_letters, erased_traces, feedback, sampled_traces
 from groundwatch_review.tables import candidates, reviews
-from groundwatch_scorer.tables import judgements
+from groundwatch_scorer.tables import judge_calls, judgements
 
 _AT_ONCE = 500
 _ERASED = "erased_traces.txt"
@@ -116,6 +116,7 @@ def _blank(connection: Connection, ids: Sequence[str]) -> None:
 
     change(sampled_traces, payload=BLANK_PAYLOAD)
     change(judgements, explanation="", detail="{}")
+    connection.execute(delete(judge_calls).where(judge_calls.c.trace_id.in_(ids)))
     change(feedback, comment="", by="")
     change(reviews, note="")
 

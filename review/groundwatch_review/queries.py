@@ -34,7 +34,7 @@ from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.storage import reader
 from groundwatch_collector.tables import feedback, ledger, sampled_traces, traffic_tally
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion
-from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
+from groundwatch_scorer.tables import fault_tally, judge_calls, judgements, verdict_tally
 
 from .tables import candidates, reviews
 
@@ -536,6 +536,23 @@ class TraceRecord:
         """The newest verdict on any failure by a judge that is not a person."""
         wanted = (j for j in self.judgements if j.criterion == Criterion.ANY_FAILURE.value)
         return next((j for j in wanted if j.annotator_kind != AnnotatorKind.HUMAN.value), None)
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    identifier: str
+    judged_at: float
+    prompt: str
+    reply: str
+
+
+def judge_calls_of(connection: Connection, trace_id: str) -> list[CallRow]:
+    """What models were asked about a trace and answered, the newest reading first."""
+    table = judge_calls
+    columns = (table.c.identifier, table.c.judged_at, table.c.prompt, table.c.reply)
+    query = select(*columns).where(table.c.trace_id == trace_id)
+    rows = connection.execute(query.order_by(table.c.judged_at.desc(), table.c.part, table.c.id).limit(20))
+    return [CallRow(**row._mapping) for row in rows]
 
 
 def trace(connection: Connection, trace_id: str) -> TraceRecord | None:

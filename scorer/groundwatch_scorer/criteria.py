@@ -53,6 +53,7 @@ def judgements(trace: RagTrace, assessment: Assessment, judged_at: float) -> lis
                 judged_at=judged_at,
                 cost_usd=assessment.cost_usd if headline else None,
                 detail=detail(assessment, finding, result.reasons) if headline else {"reasons": list(result.reasons)},
+                calls=assessment.calls if headline else (),
             )
         )
     return found

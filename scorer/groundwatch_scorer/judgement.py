@@ -89,6 +89,14 @@ class CitationVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeCall:
+    """One question to a model as it was sent, after redaction, and its reply as it was read."""
+
+    prompt: str  # the message that holds the trace; the rubric before it is named by the judge's identifier
+    reply: str  # JSON
+
+
+@dataclass(frozen=True, slots=True)
 class Assessment:
     """One judge's reading of one trace. ``None`` means not applicable or not known, never zero."""
 
@@ -109,6 +117,7 @@ class Assessment:
     latency_seconds: float = 0.0
     unscored_reason: str = ""  # set: this reading counts as missing, with this reason
     flags: tuple[str, ...] = ()  # e.g. "context_truncated", "injection_suspected"
+    calls: tuple[JudgeCall, ...] = field(default=(), compare=False)  # of a model: a nonce differs each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +142,7 @@ class Judgement:
     judged_at: float  # Unix seconds
     cost_usd: float | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)  # JSON: claims, evidence, fault finding
+    calls: tuple[JudgeCall, ...] = field(default=(), compare=False)  # with the headline; kept in a table of their own
 
     @property
     def failed(self) -> bool | None:

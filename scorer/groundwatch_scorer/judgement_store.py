@@ -9,14 +9,18 @@ from sqlalchemy import Connection, Engine, Row, func, insert, select
 
 from groundwatch_collector.storage import reader
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion, Judgement
-from groundwatch_scorer.tables import judgements
+from groundwatch_scorer.tables import judge_calls, judgements
 
 
 def append(connection: Connection, rows: Iterable[Judgement]) -> None:
     """Add *rows* inside the caller's transaction."""
+    rows = list(rows)
     values = [_values(row) for row in rows]
     if values:
         connection.execute(insert(judgements), values)
+    calls = [call for row in rows for call in _calls(row)]
+    if calls:
+        connection.execute(insert(judge_calls), calls)
 
 
 def for_trace(engine: Engine, trace_id: str) -> list[Judgement]:
@@ -61,6 +65,13 @@ def _values(row: Judgement) -> dict[str, object]:
         "cost_usd": row.cost_usd,
         "detail": orjson.dumps(dict(row.detail)).decode(),
     }
+
+
+def _calls(row: Judgement) -> list[dict[str, object]]:
+    shared = {"trace_id": row.trace_id, "identifier": row.identifier, "judged_at": row.judged_at}
+    return [
+        {**shared, "part": part, "prompt": call.prompt, "reply": call.reply} for part, call in enumerate(row.calls)
+    ]
 
 
 def _judgement(row: Row[tuple[object, ...]]) -> Judgement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import secrets
@@ -22,6 +23,7 @@ from groundwatch_scorer.judgement import (
     CitationVerdict,
     ClaimVerdict,
     Evidence,
+    JudgeCall,
     Refusal,
     Verdict,
 )
@@ -232,7 +234,8 @@ class LlmJudge:
     def _part(self, trace: RagTrace, material: Material, call: _Call, remember: bool) -> Assessment:
         key = f"{self._identifier} {llm_reply.SCHEMA_NAME} {material.digest()}"
         request, reply = (self._kept(key, material, call) if remember else None) or self._fresh(key, material, call)
-        return _Reading(trace, request, reply).assessment(self._assessment())
+        asked = JudgeCall(request.document(), json.dumps(reply, ensure_ascii=False))
+        return replace(_Reading(trace, request, reply).assessment(self._assessment()), calls=(asked,))
 
     def _kept(self, key: str, material: Material, call: _Call) -> tuple[Request, Mapping[str, Any]] | None:
         kept = self._cache.get(key, self._now())
@@ -339,6 +342,7 @@ def _together(parts: Sequence[Assessment]) -> Assessment:
     return replace(
         parts[0],
         claims=tuple(claim for part in parts for claim in part.claims),
+        calls=tuple(call for part in parts for call in part.calls),
         refusal=refusals.pop() if len(refusals) == 1 else Refusal.PARTIAL,
         answer_relevance=max(relevances, default=None),
         citations=tuple(_cited_anywhere(found) for found in zip(*(part.citations for part in parts), strict=True)),

@@ -140,7 +140,7 @@ def _kept(connection: Connection, trace_id: str, judgements: Sequence[Judgement]
     payload = connection.scalar(select(sampled_traces.c.payload).where(sampled_traces.c.trace_id == trace_id))
     if payload != BLANK_PAYLOAD:
         return list(judgements)
-    return [replace(judgement, explanation="", detail={}) for judgement in judgements]
+    return [replace(judgement, explanation="", detail={}, calls=()) for judgement in judgements]
 
 
 def expire(

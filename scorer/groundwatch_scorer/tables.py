@@ -24,6 +24,18 @@ judgements = Table(
     Index("ix_judgements_criterion_label", "criterion", "label"),
 )
 
+judge_calls = Table(
+    "judge_calls",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("trace_id", String(32), nullable=False, index=True),
+    Column("identifier", String(200), nullable=False),
+    Column("judged_at", Float, nullable=False),
+    Column("part", Integer, nullable=False),  # 0, 1, ... of an answer that was put in several calls
+    Column("prompt", Text, nullable=False),  # as it was sent: redacted
+    Column("reply", Text, nullable=False),
+)
+"""What a model was asked and answered. Not in the detail of a judgement, which lists sort and filter by."""
 
 second_looks = Table(
     "second_looks",

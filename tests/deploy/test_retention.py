@@ -31,7 +31,7 @@ from groundwatch_review.rereading import REPEAT, SECOND
 from groundwatch_review.tables import candidates, reviews
 from groundwatch_scorer import second_look
 from groundwatch_scorer.second_look import PEOPLE
-from groundwatch_scorer.tables import fault_tally, judgements, verdict_tally
+from groundwatch_scorer.tables import fault_tally, judge_calls, judgements, verdict_tally
 
 START = 1_780_000_000.0
 CANARY = "Zanzibar-canary-4711"
@@ -124,7 +124,7 @@ def world(tmp_path: Path, database_url: str) -> Iterator[World]:
 
 def words_in(world: World) -> list[str]:
     """Names of tables in which the canary can still be read."""
-    tables = (sampled_traces, judgements, feedback, reviews, dead_letters, candidates, ledger)
+    tables = (sampled_traces, judgements, judge_calls, feedback, reviews, dead_letters, candidates, ledger)
     return [table.name for table in tables if CANARY in repr([tuple(row) for row in world.rows(table)])]
 
 
@@ -135,6 +135,9 @@ def test_the_text_of_people_is_gone_after_its_days_and_the_verdicts_stay(world: 
     desk.reject(world.engine, f"{2:032x}", "", "", REVIEWER, world.time)
     assert set(words_in(world)) >= {"sampled_traces", "judgements", "feedback", "reviews"}
     labels = [(row.trace_id, row.criterion, row.label, row.score) for row in world.rows(judgements)]
+    call = {"trace_id": f"{1:032x}", "identifier": "llm:m", "judged_at": world.time, "part": 0}
+    with world.engine.begin() as connection:
+        connection.execute(insert(judge_calls).values(**call, prompt=CANARY, reply=CANARY))
 
     assert world.pass_days(13.9) == {}
     assert world.pass_days(0.2) == {

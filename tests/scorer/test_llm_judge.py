@@ -912,6 +912,10 @@ def test_every_text_is_redacted_before_it_leaves_and_quotes_come_back_to_the_doc
     (evidence,) = found.claims[0].evidence
     assert document.text is not None
     assert document.text[evidence.start : evidence.end] == evidence.quote == "Files of up to 25 MB go to "[:-1]
+    (kept,) = found.calls  # what a reviewer opens is what was sent, and no more
+    assert kept.prompt == server.requests[0]["messages"][1]["content"]
+    assert secret not in kept.prompt + kept.reply
+    assert json.loads(kept.reply)["claims"]
     assert found.claims[0].verdict is Verdict.SUPPORTED
 
 

@@ -79,7 +79,7 @@ def console_app(
     rereading = Rereading(candidate_key, labelling or RereadingConfig())
     console = Console(engine, config, now, candidate_key, candidate_policy, rereading=rereading, audit=audit)
     sides = SideBySide(engine, console.page, console.views)
-    promised = Promised(engine, now, objectives, alerts or AlertsConfig(), console.page, sides)
+    promised = Promised(engine, now, objectives, alerts or AlertsConfig(), page=console.page, sides=sides)
     oidc = oidc or OidcConfig()
     sessions = Sessions(engine, now, Lifetime(config.session_idle_seconds, config.session_longest_seconds))
     metrics = LoginMetrics(registry)
@@ -260,6 +260,7 @@ class Console:
             needs_review = self.desk.waiting(connection, record.app, request)
             said = readings.of_trace(connection, trace_id)
             drawn = self.desk.should_be_blind(connection, record)
+            calls = queries.judge_calls_of(connection, trace_id) if raw else []  # they hold all texts once more
             waits = drawn and self.desk.waits(connection, record, request)
         record = self.views.record(request, record, raw=raw)
         shared = {"record": record, "app": record.app, "needs_review": needs_review, "raw": raw, **closed_sets()}
@@ -273,6 +274,7 @@ class Console:
             "form": label_form(record),
             "drawn": drawn,
             "waits": waits,
+            "calls": calls,
             "blind": False,
             "said": said if raw else [replace(reading, note="") for reading in said],
             "deciding": raw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 
@@ -22,6 +23,14 @@ def percent_range(low: float, high: float) -> str:
         return "all judged"
     digits = 1 if 0 < 100 * low < 9.95 or 0 < 100 * high < 9.95 else 0
     return f"{100 * low:.{digits}f}–{100 * high:.{digits}f} %"
+
+
+def indented(text: str) -> str:
+    """JSON as people read it; what is none stays as it is."""
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=1)
+    except ValueError:
+        return text
 
 
 def points(difference: float) -> str:

@@ -27,6 +27,7 @@ class Promised:
         now: Callable[[], float],
         objectives: Sequence[Objective],
         config: AlertsConfig,
+        *,
         page: Page,
         sides: SideBySide,
     ) -> None:

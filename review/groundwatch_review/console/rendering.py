@@ -39,6 +39,7 @@ def environment() -> Environment:
     names = (
         "percent",
         "percent_range",
+        "indented",
         "points",
         "points_range",
         "count",
