@@ -50,7 +50,9 @@ def settings(folder: Path, kafka: KafkaConfig, database_url: str = "") -> Settin
 @pytest.mark.service("postgresql")
 @pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_two_monitors_share_a_topic_and_a_database(broker, new_database, tmp_path):
+def test_two_monitors_share_a_topic_and_a_database_and_go_on_with_a_topic_that_is_made_anew(
+    broker, new_database, tmp_path, caplog
+):
     url = new_database("kafka")
     kafka = KafkaConfig(bootstrap_servers=broker.bootstrap, session_timeout_seconds=3.0, probe_seconds=0.1)
     with contextlib.ExitStack() as running:
@@ -81,6 +83,14 @@ def test_two_monitors_share_a_topic_and_a_database(broker, new_database, tmp_pat
             connection.execute(delete(ledger).where(ledger.c.trace_id == ids[7]))
         account = ledger_report.read_account(monitors[0].settings)
         assert dict(account.lost) == {"not_in_ledger": 1}
+    broker.delete_topic("groundwatch-spans")
+    broker.create_topic("groundwatch-spans", 2)
+    with Monitor(settings(tmp_path / "one", kafka, url), salt=SALT) as monitor:
+        ingest = monitor.start().ingest
+        for number in range(41, 51):
+            assert torture.post(ingest, torture.body([f"{number:032x}"]))
+        until(lambda: count(monitor.engine, select(func.count()).select_from(ledger)) == 49)  # one was deleted above
+    assert "was the topic made anew? Reading from its beginning" in caplog.text
     gc.collect()
 
 

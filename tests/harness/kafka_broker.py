@@ -154,6 +154,17 @@ class Broker:
         finally:
             admin.close()
 
+    def delete_topic(self, name: str) -> None:
+        from kafka.admin import KafkaAdminClient
+
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        try:
+            admin.delete_topics([name])
+            while name in admin.list_topics():  # it is deleted a moment later
+                time.sleep(0.1)
+        finally:
+            admin.close()
+
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
