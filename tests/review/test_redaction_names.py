@@ -94,6 +94,24 @@ def test_words_that_are_names_elsewhere_stay(text: str) -> None:
     assert redact_text(text, detectors=DETECTORS).text == text
 
 
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        (
+            "The Qzorba file came from amara.qzorba2@example.com.",
+            "The [[PERSON_1]] file came from [[EMAIL_1]].",
+        ),
+        ("Grant Hill's share: grant.hill@example.org", "[[PERSON_1]]'s share: [[EMAIL_1]]"),
+        (
+            "Grant access, Support and Sales: sales.support@example.org",
+            "Grant access, Support and Sales: [[EMAIL_1]]",
+        ),
+    ],
+)
+def test_a_mail_address_gives_away_whose_it_is(text: str, redacted: str) -> None:
+    assert redact_text(text, detectors=DETECTORS).text == redacted
+
+
 def test_words_that_may_be_names_and_were_left_are_shown_to_the_reader() -> None:
     text = redact_text("The Qzorba case was met by Alice Moreno; Grant access to Paris at once, says <b>.").text
     assert [text[start:end] for start, end in doubtful_words(text)] == ["Qzorba", "Paris"]

@@ -12,6 +12,7 @@ from groundwatch_review.redaction.detectors import active, known_values, repeate
 from groundwatch_review.redaction.placeholders import Scope, escape, token_extents
 from groundwatch_review.redaction.residual import suspicions
 from groundwatch_review.redaction.rules import TYPES, Detector, Span
+from groundwatch_review.redaction.unlisted_names import names_in_address
 from groundwatch_review.redaction.views import View, views
 
 POLICY_VERSION: Final = "structured-names-3"
@@ -268,6 +269,8 @@ def _values(work: _Work, found: dict[str, list[Span]]) -> list[tuple[str, str]]:
             for part in (value, *(value.replace(",", " ").split() if span.type == "PERSON" else ())):
                 if _telling(span.type, part):
                     values.setdefault(part, span.type)
+            for name in names_in_address(value) if span.type == "EMAIL" else ():
+                values.setdefault(name, "PERSON")
     return [(kind, value) for value, kind in values.items()]
 
 

@@ -113,6 +113,13 @@ def unlisted_names(lists: NameLists | None = None) -> Detector:
     return Detector("unlisted_names", "1", find)
 
 
+def names_in_address(address: str) -> list[str]:
+    """Names that a mail address gives away: of ``vrendla.qostrim7@...`` both together, and each that is no word."""
+    parts = [part for part in re.split(r"[^A-Za-z]+", address.partition("@")[0].title()) if len(part) >= 3]
+    whole = [" ".join(parts)] if len(parts) == 2 else []
+    return whole + [part for part in parts if len(part) >= 4 and not shipped_lists().in_dictionary(part)]
+
+
 def doubtful_words(text: str) -> list[tuple[int, int]]:
     """Where a redacted *text* still has words that may be names: written as one, and in no dictionary.
 
