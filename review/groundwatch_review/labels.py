@@ -261,14 +261,16 @@ def of_review(rows: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> L
 
 def policy_of_review(rows: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str:
     """The version of the labelling policy under which the *review* was given; "" where nobody noted it."""
+    detail = _detail_of_review(rows, review)
     try:
-        noted = orjson.loads(_detail_of_review(rows, review) or "{}")["labelling"]["policy"]
+        noted = (orjson.loads(detail) if isinstance(detail, str) else detail or {})["labelling"]["policy"]
     except (ValueError, KeyError, TypeError):
         return ""
     return noted if isinstance(noted, str) and re.fullmatch(r"[a-z][a-z0-9.-]{0,39}", noted) else ""
 
 
-def _detail_of_review(rows: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str | None:
+def _detail_of_review(rows: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str | Mapping[str, Any] | None:
+    """As the row has it: JSON, or what was read from it."""
     wanted = (f"reviewer:{review.get('reviewer')}", review.get("reviewed_at"))
     found = [
         row
@@ -276,7 +278,8 @@ def _detail_of_review(rows: Iterable[Mapping[str, Any]], review: Mapping[str, An
         if (row["annotator_kind"], row["criterion"]) == (AnnotatorKind.HUMAN, Criterion.ANY_FAILURE)
         and (row["identifier"], row["judged_at"]) == wanted
     ]
-    return str(found[-1]["detail"]) if found else None
+    detail: str | Mapping[str, Any] | None = found[-1]["detail"] if found else None
+    return detail
 
 
 def stored(detail: str | Mapping[str, Any], review: Mapping[str, Any]) -> Label | None:
