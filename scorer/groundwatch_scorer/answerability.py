@@ -14,6 +14,7 @@ PARTIAL_FROM = 0.4
 _CHINESE_SCALE = 1.4  # bigrams straddle words, so that a passage that answers covers fewer of them
 _TITLE_CHARACTERS = 90
 _FEW_WORDS = 3
+_FEW_PAIRS = 5  # of Chinese characters: about as many words
 _REWRITE_KEEPS = 0.34  # share of the question's content words below which a rewrite has lost the question
 _REWRITE_WORDS = 2  # content words that a question needs before its loss means something
 
@@ -27,12 +28,14 @@ class Question:
         versions = [content_tokens(text) for text in told if text]
         self.versions = [v for v in versions if v]
         self.tokens = frozenset().union(*self.versions) if self.versions else frozenset()
-        self._scale = _CHINESE_SCALE if is_chinese(query or rewritten or "") else 1.0
+        chinese = is_chinese(query or rewritten or "")
+        self._scale = _CHINESE_SCALE if chinese else 1.0
+        self._few = _FEW_PAIRS if chinese else _FEW_WORDS
 
     @property
     def too_short(self) -> bool:
         """Whether it has so few content words that not finding them says nothing: "What is the SLA?"."""
-        return all(len(version) < _FEW_WORDS for version in self.versions)
+        return all(len(version) < self._few for version in self.versions)
 
     def share(self, have: frozenset[str], weights: Weights) -> float | None:
         """Share of the question's weight that *have* covers, in its better wording. None: no content words."""

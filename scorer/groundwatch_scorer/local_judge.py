@@ -27,7 +27,7 @@ from .judgement import (
     Refusal,
     Verdict,
 )
-from .text import MARKERS, Sentence, is_cjk, sentences, tokens
+from .text import MARKERS, Sentence, is_chinese, is_cjk, sentences, tokens
 from .text_numbers import covered, quantities
 
 IDENTIFIER = "local-v1"
@@ -45,6 +45,7 @@ _SHORTEST_COPY = 6  # characters
 _SHORTEST_TEMPLATE = 12  # characters beside the numbers, a Chinese one for two: "# million" stands everywhere
 _LEAD_IN = re.compile(r"[:：]\s*$")
 _LEAD_IN_TOKENS = 8
+_LEAD_IN_PAIRS = 14  # of Chinese characters: about as many words
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +275,7 @@ def is_claim(text: str, span: Sentence) -> bool:
     words = tokens(bare)
     if not words and not quantities(bare):
         return False
-    if _LEAD_IN.search(bare) and len(words) <= _LEAD_IN_TOKENS:
+    if _LEAD_IN.search(bare) and len(words) <= (_LEAD_IN_PAIRS if is_chinese(bare) else _LEAD_IN_TOKENS):
         return False
     return not refusal.declines(bare) or bool(refusal.after_turn(bare))
 

@@ -89,6 +89,14 @@ def test_another_spelling_is_no_failure(answer, context):
     assert not claim.reason.startswith("number")
 
 
+def test_the_line_before_a_chinese_list_is_no_claim():
+    context = ["如需重置密码，请打开“设置 > 安全”，点击“重置密码”。"]
+    reading = LocalJudge().assess(
+        make_trace("您可以按以下步骤重置密码：\n\n1. 打开“设置 > 安全”\n2. 点击“重置密码”", context=context)
+    )
+    assert [claim.verdict for claim in reading.claims] == [Verdict.SUPPORTED] * 2
+
+
 HALLS = " ".join(f"Hall {i} shows ships and was restored in {1900 + i}." for i in range(1, 40))
 HALLS_ZH = "".join(f"第{i}展厅展出船只，于{1900 + i}年修复完毕。" for i in range(1, 40))
 
@@ -145,6 +153,7 @@ def test_no_longer_and_stopped_say_the_same(answer, context):
             "We guarantee monthly availability of 99.95 %.",
         ),
         ("Summarise it.", "Dogs are allowed in the courtyard.", "Dogs are allowed in the courtyard only."),
+        ("产假政策是什么？", "员工可享受16周带薪育儿假。", "员工可享受16周带薪育儿假。"),
         ("SLA是多少？", "每月可用性保证为99.95%。", "我们保证每月99.95%的可用性。"),
     ],
 )
