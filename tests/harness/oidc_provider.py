@@ -45,6 +45,8 @@ def program() -> Path:
 def build() -> Path:
     """The program; installed the first time."""
     path = program()
+    if path.exists() and path.read_text() == _SERVER:  # written last: all before it is there
+        return path
     path.parent.mkdir(parents=True, exist_ok=True)
     (path.parent / "package.json").write_text('{"private": true, "type": "module"}\n')
     command = ["npm", "install", "--no-audit", "--no-fund", f"oidc-provider@{VERSION}"]
