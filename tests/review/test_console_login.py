@@ -370,8 +370,8 @@ def pages_of(trace_id: str, candidate_id: str = "") -> list[str]:
     paths = [path for method, path in RULES if method == "GET" and not path.startswith(elsewhere)]
     filled = []
     for path in paths:
-        path = f"/compare?a={trace_id}&b={trace_id}" if path == "/compare" else path
-        filled.append(re.sub(r"\{\w+\}", lambda found: named[found[0]], path))
+        whole = f"/compare?a={trace_id}&b={trace_id}" if path == "/compare" else path
+        filled.append(re.sub(r"\{\w+\}", lambda found: named[found[0]], whole))
     return filled
 
 
