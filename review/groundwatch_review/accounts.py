@@ -183,6 +183,15 @@ def enter(engine: Engine, identity: Identity, now: float) -> User:
         return _user({**row._mapping, **values})
 
 
+def shut_out(engine: Engine, identity: Identity) -> None:
+    """End the sessions of the user behind *identity*, if there is one: the provider gives no role any more."""
+    users = console_users.c
+    with engine.begin() as connection:
+        user_id = connection.scalar(select(users.user_id).where(users.identity == identity.digest))
+        if user_id is not None:
+            connection.execute(delete(console_sessions).where(console_sessions.c.user_id == user_id))
+
+
 def _free_name(connection: Connection, identity: Identity) -> str:
     """A name that nobody has: whoever is called like a local user elsewhere must not be taken for that user."""
     wanted = identity.name.lower()

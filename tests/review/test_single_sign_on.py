@@ -151,6 +151,15 @@ def test_roles_are_those_of_today_and_sessions_with_others_end(console, stub):
     assert (user.roles, user.holdout, user.sso) == (("admin",), True, True)
 
 
+def test_who_has_no_role_any_more_loses_the_sessions_of_before(console, stub):
+    browser, elsewhere = console.browser(), console.browser()
+    come_back(elsewhere)
+    stub.person["groups"] = []
+    assert elsewhere.get("/review").status_code == 200  # until the provider says so here
+    assert come_back(browser).status_code == 403
+    assert elsewhere.get("/review").status_code == 401
+
+
 @pytest.mark.parametrize("groups", [[], ["other"], None, "rag", {"rag-reviewers": 1}, [["rag-reviewers"]], 7])
 def test_without_a_role_at_the_provider_nobody_comes_in(console, stub, groups):
     stub.person["groups"] = groups

@@ -168,6 +168,7 @@ class SingleSignOn:
     def _let_in(self, request: Request, claims: Mapping[str, Any], back: str) -> Response:
         identity = identity_of(self._config, claims)
         if not identity.roles:
+            accounts.shut_out(self._engine, identity)
             self._audit.append("nobody", Action.LOGIN_FAILED, identity.digest, "no role")
             why = f"your account there has no role here; its claim {self._config.role_claim!r} would have to give one"
             return self._refused(request, 403, "no_role", why)
