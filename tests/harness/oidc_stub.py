@@ -31,7 +31,9 @@ class Stub:
     issuer: str = ""
     now: Callable[[], float] = time.time
     person: dict[str, Any] = field(default_factory=lambda: {"sub": "u-1", "preferred_username": "anna", "groups": []})
-    lies: dict[str, Any] = field(default_factory=dict)  # claims, header, metadata, unsigned, hmac, error, id_token
+    lies: dict[str, Any] = field(
+        default_factory=dict
+    )  # claims, metadata, jwks, unsigned, hmac, error, id_token, bodies
     keys: list[RSAKey] = field(default_factory=lambda: [RSAKey.generate_key(2048, {"kid": "k1", "use": "sig"})])
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)  # paths, in order
@@ -97,10 +99,13 @@ def serving(stub: Stub) -> Iterator[Stub]:
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             stub.asked.append(parts.path)
-            if parts.path == "/.well-known/openid-configuration":
+            if parts.path in stub.lies.get("bodies", {}):
+                self._body(200, stub.lies["bodies"][parts.path])
+            elif parts.path == "/.well-known/openid-configuration":
                 self._json(200, stub.metadata())
             elif parts.path == "/keys":
-                self._json(200, {"keys": [key.as_dict(private=False) for key in stub.keys]})
+                published = [key.as_dict(private=False) for key in stub.keys]
+                self._json(200, {"keys": stub.lies.get("jwks", published)})
             elif parts.path == "/authorize":
                 asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
                 self.send_response(303)
@@ -113,10 +118,15 @@ def serving(stub: Stub) -> Iterator[Stub]:
             stub.asked.append(self.path)
             body = self.rfile.read(int(self.headers["content-length"])).decode()
             form = {name: values[0] for name, values in parse_qs(body).items()}
-            self._json(*stub.token(form, self.headers.get("authorization", "")))
+            if self.path in stub.lies.get("bodies", {}):
+                self._body(200, stub.lies["bodies"][self.path])
+            else:
+                self._json(*stub.token(form, self.headers.get("authorization", "")))
 
         def _json(self, status: int, told: dict[str, Any]) -> None:
-            body = json.dumps(told).encode()
+            self._body(status, json.dumps(told).encode())
+
+        def _body(self, status: int, body: bytes) -> None:
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))

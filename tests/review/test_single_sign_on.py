@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import logging
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +25,10 @@ from groundwatch_deploy.config import ConfigError
 from groundwatch_deploy.sign_on import require_oidc
 from groundwatch_review import accounts, audit
 from groundwatch_review.audit import Action
-from groundwatch_review.console import ConsoleConfig, OidcConfig
+from groundwatch_review.console import ConsoleConfig, OidcConfig, single_sign_on
 from groundwatch_review.console.guard import SESSION_COOKIE
 from groundwatch_review.console.oidc_config import Unreachable
-from groundwatch_review.console.oidc_provider import Provider
+from groundwatch_review.console.oidc_provider import ANSWER_LIMIT_BYTES, TIMEOUT_SECONDS, Provider
 from groundwatch_review.console.single_sign_on import TRY_COOKIE, identity_of
 
 CALLBACK = "/login/oidc/callback"
@@ -416,6 +418,70 @@ def test_a_provider_that_is_away_is_said_and_comes_back(console, stub):
     assert console.browser().get("/login/oidc").status_code == 502
     stub.lies = {}
     assert console.browser().get("/login/oidc").status_code == 303
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+BROKEN = {
+    "keys that are too deep": {"/keys": DEEP},
+    "keys without end": {"/keys": b" " * (ANSWER_LIMIT_BYTES + 1)},
+    "itself too deeply": {"/.well-known/openid-configuration": DEEP},
+    "a token that is too deep": {"/token": DEEP},
+    "a token without end": {"/token": b" " * (ANSWER_LIMIT_BYTES + 1)},
+    "a token of an odd age": {"/token": b'{"id_token": "a.b.c", "expires_in": [1]}'},
+    "no object": {"/token": b"[]"},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_answer_that_nobody_can_read_is_said_and_not_a_failure_of_ours(console, stub, name):
+    stub.lies = {"bodies": BROKEN[name]}
+    browser = console.browser()
+    found = browser.get("/login/oidc")
+    if found.status_code == 303:
+        found = browser.get(path_of(httpx.get(found.headers["location"]).headers["location"]))
+    assert found.status_code == 502
+    assert console.logins() == {"unreachable": 1.0}
+
+
+@pytest.mark.parametrize("told", [{"jwks_uri": "https://[::1"}, {"token_endpoint_auth_methods_supported": 7}])
+def test_odd_values_of_the_provider_are_no_failure_of_ours(console, stub, told):
+    stub.lies = {"metadata": told}
+    assert console.browser().get("/login/oidc").status_code in (303, 502)
+
+
+def test_keys_of_another_kind_beside_ours_are_left_out(console, stub):
+    good = stub.keys[0].as_dict(private=False)
+    others = [{"kty": "EC", "crv": "P-999", "x": "AA", "y": "AA"}, {"kty": "OKP", "crv": "Ed25519", "x": "AA"}, 7]
+    stub.lies = {"jwks": [*others, {**good, "kid": "e", "use": "enc"}, {"kty": "RSA", "n": 7}, good]}
+    assert come_back(console.browser()).status_code == 303
+
+
+def test_an_answer_that_drips_in_is_given_up(stub):
+    times = iter([0.0, TIMEOUT_SECONDS + 1.0])
+    provider = Provider(config_for(stub), SECRET, lambda: NOW, clock=lambda: next(times))
+    with pytest.raises(Unreachable, match="takes longer than 10 seconds"):
+        provider.authorization_url(state="s", nonce="n", verifier="v" * 43)
+
+
+def test_a_provider_that_hangs_keeps_no_page_of_the_console_waiting(console, stub, monkeypatch):
+    """Whoever comes may begin a login. Each one that waits holds a thread, and there are 40 for all pages."""
+    hangs = threading.Event()
+    monkeypatch.setattr(Provider, "authorization_url", lambda _self, **_asked: hangs.wait(60) and "https://x.example")
+    monkeypatch.setattr(single_sign_on, "WAIT_SECONDS", 60.0)
+
+    async def crowd() -> int:
+        transport = httpx.ASGITransport(app=console.app)
+        async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as browser:
+            tries = [asyncio.create_task(browser.get("/login/oidc")) for _ in range(60)]
+            await asyncio.sleep(0)
+            try:
+                return (await asyncio.wait_for(browser.get("/login"), 20)).status_code
+            finally:
+                hangs.set()
+                await asyncio.gather(*tries)
+
+    assert asyncio.run(crowd()) == 200
+    assert console.logins() == {"busy": 60.0 - single_sign_on.AT_ONCE - single_sign_on.WAITING}
 
 
 def test_without_configuration_there_is_nothing_to_begin(console, engine):

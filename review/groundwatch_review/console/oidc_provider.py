@@ -7,7 +7,8 @@ against the configuration, and no request leaves for an address that the configu
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,19 +19,33 @@ from authlib.integrations.httpx_client import OAuth2Client
 from authlib.oidc.core import CodeIDToken
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import ECKey, KeySet, RSAKey
 
 from groundwatch_scorer.llm_endpoint import AddressGuard, EndpointRefused, Resolve
 
 from .oidc_config import OidcConfig, Unreachable, Untrusted, is_loopback, is_safe
 
 TIMEOUT_SECONDS: Final = 10.0
+"""For a connection, for each piece of an answer, and for all of an answer behind its head."""
+
 KNOWN_FOR_SECONDS: Final = 3600.0
 CLOCK_SKEW_SECONDS: Final = 60
 ANSWER_LIMIT_BYTES: Final = 1024 * 1024
 
 SIGNATURES: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 """Public keys only: "none" is no signature, and an HMAC could be made with what everybody may read there."""
+
+
+_TROUBLE: Final = (
+    httpx2.HTTPError,
+    httpx2.InvalidURL,
+    EndpointRefused,
+    OSError,
+    ValueError,
+    TypeError,  # Authlib reads numbers out of the answer
+    RecursionError,  # an answer that is nested too deeply
+)
+"""What asking a provider ends with that is away, or answers what nobody can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +61,13 @@ class _Known:
 
 class Provider:
     def __init__(
-        self, config: OidcConfig, secret: str, now: Callable[[], float], *, resolve: Resolve | None = None
+        self,
+        config: OidcConfig,
+        secret: str,
+        now: Callable[[], float],
+        *,
+        resolve: Resolve | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
         self._secret = secret
@@ -58,7 +79,9 @@ class Provider:
             "follow_redirects": False,
             "trust_env": False,  # a proxy would resolve the name anew
             "timeout": TIMEOUT_SECONDS,
+            "headers": {"accept-encoding": "identity"},  # what is counted is what is read
         }
+        self._clock = clock
         self._known: _Known | None = None
         self._lock = threading.Lock()
 
@@ -123,7 +146,7 @@ class Provider:
                 )
             except OAuthError as error:
                 raise Untrusted(f"the provider refused the code: {_word(error.error)}") from None
-            except (httpx2.HTTPError, EndpointRefused, OSError, ValueError) as error:
+            except _TROUBLE as error:
                 raise Unreachable(f"the token endpoint: {_said(error)}") from None
         return found
 
@@ -135,8 +158,12 @@ class Provider:
             scope=" ".join(self._config.scopes),
             redirect_uri=self._config.callback,
             code_challenge_method="S256",
+            transport=self._transport(),
             **self._http,
         )
+
+    def _transport(self) -> httpx2.BaseTransport:
+        return _Bounded(httpx2.HTTPTransport(trust_env=False), self._clock)
 
     # What the provider says of itself
 
@@ -155,7 +182,8 @@ class Provider:
         if told.get("issuer") != issuer:
             raise Unreachable("the provider calls itself by another issuer than [oidc] issuer")
         keys = self._keys(self._address(told, "jwks_uri"))
-        offered = told.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+        offered = told.get("token_endpoint_auth_methods_supported")
+        offered = offered if isinstance(offered, list) and offered else ["client_secret_basic"]
         ways = [way for way in ("client_secret_basic", "client_secret_post") if way in offered]
         if not ways and self._secret:
             raise Unreachable("the provider takes the secret neither as client_secret_basic nor client_secret_post")
@@ -169,43 +197,85 @@ class Provider:
 
     def _address(self, told: Mapping[str, Any], name: str) -> str:
         found = told.get(name)
-        if not isinstance(found, str) or not is_safe(urlsplit(found)):
+        try:
+            safe = isinstance(found, str) and is_safe(urlsplit(found))
+        except ValueError:
+            safe = False
+        if not safe:
             raise Unreachable(f"the provider names no {name} with https")
-        return found
+        return str(found)
 
     def _keys(self, address: str) -> KeySet:
         held = self._json(address).get("keys")
-        usable = [
-            key
-            for key in (held if isinstance(held, list) else [])
-            if isinstance(key, dict) and key.get("kty") in ("RSA", "EC") and key.get("use", "sig") == "sig"
-        ]
-        try:
-            return KeySet.import_key_set({"keys": usable})
-        except (JoseError, ValueError, KeyError) as error:
-            raise Unreachable(f"the provider's keys: {type(error).__name__}") from None
+        found = [_key(told) for told in (held if isinstance(held, list) else [])]
+        usable: list[Any] = [key for key in found if key is not None]
+        if not usable:
+            raise Unreachable("the provider publishes no RSA or EC key for signatures that can be read")
+        return KeySet(usable)
 
     def _json(self, address: str) -> Mapping[str, Any]:
         try:
-            with httpx2.Client(**self._http) as client, client.stream("GET", address) as answer:
-                body = _bounded(answer)
-                if answer.status_code != 200:
-                    raise Unreachable(f"{urlsplit(address).path} answered {answer.status_code}")
-                found = httpx2.Response(200, content=body).json()
-        except (httpx2.HTTPError, EndpointRefused, OSError, ValueError) as error:
+            with httpx2.Client(transport=self._transport(), **self._http) as client:
+                answer = client.get(address)
+            if answer.status_code != 200:
+                raise Unreachable(f"{urlsplit(address).path} answered {answer.status_code}")
+            found = answer.json()
+        except _TROUBLE as error:
             raise Unreachable(f"{urlsplit(address).path}: {_said(error)}") from None
         if not isinstance(found, dict):
             raise Unreachable(f"{urlsplit(address).path} is no JSON object")
         return found
 
 
-def _bounded(answer: httpx2.Response) -> bytes:
-    body = bytearray()
-    for piece in answer.iter_bytes():
-        body += piece
-        if len(body) > ANSWER_LIMIT_BYTES:
-            raise Unreachable(f"an answer is longer than {ANSWER_LIMIT_BYTES} bytes")
-    return bytes(body)
+def _key(told: Any) -> RSAKey | ECKey | None:
+    """A public key for signatures; None for what is none, of another kind or cannot be read (RFC 7517, section 5)."""
+    if not isinstance(told, dict) or told.get("use", "sig") != "sig":
+        return None
+    try:
+        if told.get("kty") == "RSA":
+            return RSAKey.import_key(told)
+        return ECKey.import_key(told) if told.get("kty") == "EC" else None
+    except (JoseError, ValueError, TypeError, KeyError):
+        return None
+
+
+class _Bounded(httpx2.BaseTransport):
+    """No answer is longer than a bound, nor takes longer: a time-out of each piece lets one drip in for ever."""
+
+    def __init__(self, inner: httpx2.BaseTransport, clock: Callable[[], float]) -> None:
+        self._inner = inner
+        self._clock = clock
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        answer = self._inner.handle_request(request)
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            answer.close()
+            raise Unreachable("an answer is packed, which was not asked for")
+        assert isinstance(answer.stream, httpx2.SyncByteStream)
+        answer.stream = _Pieces(answer.stream, self._clock)
+        return answer
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class _Pieces(httpx2.SyncByteStream):
+    def __init__(self, inner: httpx2.SyncByteStream, clock: Callable[[], float]) -> None:
+        self._inner = inner
+        self._clock = clock
+
+    def __iter__(self) -> Iterator[bytes]:
+        until, left = self._clock() + TIMEOUT_SECONDS, ANSWER_LIMIT_BYTES
+        for piece in self._inner:
+            left -= len(piece)
+            if left < 0:
+                raise Unreachable(f"an answer is longer than {ANSWER_LIMIT_BYTES} bytes")
+            if self._clock() > until:
+                raise Unreachable(f"an answer takes longer than {TIMEOUT_SECONDS:g} seconds")
+            yield piece
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 def _said(error: Exception) -> str:

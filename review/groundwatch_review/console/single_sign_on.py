@@ -41,6 +41,9 @@ TRY_SECONDS: Final = 600.0
 AT_ONCE: Final = 4
 """Questions to the provider; whoever begins a login makes us ask it, and each may take its time."""
 
+WAITING: Final = 8
+"""That wait for one of those; each holds a thread, which the pages of everybody else need too."""
+
 WAIT_SECONDS: Final = 2.0
 
 
@@ -116,6 +119,7 @@ class SingleSignOn:
         self._page = page
         self._now = now
         self._asking = threading.BoundedSemaphore(AT_ONCE)
+        self._room = threading.BoundedSemaphore(AT_ONCE + WAITING)
 
     def routes(self) -> list[Route]:
         return [Route("/login/oidc", self.begin), Route("/login/oidc/callback", self.come_back)]
@@ -187,12 +191,17 @@ class SingleSignOn:
 
     @contextmanager
     def _one_of_few(self) -> Iterator[None]:
-        if not self._asking.acquire(timeout=WAIT_SECONDS):
+        if not self._room.acquire(blocking=False):
             raise _Busy
         try:
-            yield
+            if not self._asking.acquire(timeout=WAIT_SECONDS):
+                raise _Busy
+            try:
+                yield
+            finally:
+                self._asking.release()
         finally:
-            self._asking.release()
+            self._room.release()
 
     def _failed(self, request: Request, error: Exception) -> Response:
         if isinstance(error, _Busy):
