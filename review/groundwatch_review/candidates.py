@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Engine, Row, select, update
+from sqlalchemy import Connection, Engine, Row, Select, select, update
 
 from groundwatch_collector.ragtrace import RagTrace, from_json
 from groundwatch_collector.sampled import BLANK_PAYLOAD
@@ -154,14 +154,23 @@ def load(engine: Engine, candidate_id: str) -> dict[str, Any]:
 
 
 def confirm(
-    engine: Engine, candidate_id: str, reviewer: str, now: float, *, policy: CandidatePolicy | None = None
+    engine: Engine,
+    candidate_id: str,
+    reviewer: str,
+    now: float,
+    *,
+    policy: CandidatePolicy | None = None,
+    revision: int | None = None,
 ) -> None:
     """Record that *reviewer* read the redacted text and found nothing personal in it.
 
-    Raises :class:`Refused` for a BLOCKED candidate, naming why, and ``KeyError`` for one that is not there.
+    *revision* is the one that was read; None: that of now. Raises :class:`Refused` where it is another by now and for
+    a BLOCKED candidate, naming why, and ``KeyError`` for one that is not there.
     """
     with engine.begin() as connection:
-        document = read(_row(connection, candidate_id))
+        document = read(_row_to_change(connection, candidate_id))
+        if revision not in (None, document.get("revision", 1)):
+            raise Refused("the text has changed since you opened it; read it as it is now, then tick again")
         if document["redaction"]["status"] == "BLOCKED":
             raise Refused(f"redaction is in doubt ({', '.join(document['redaction']['residual']['flags'])[:500]})")
         _decide(document, "REVIEWED", reviewer, now)
@@ -173,7 +182,7 @@ def confirm(
 def reject(engine: Engine, candidate_id: str, reviewer: str, now: float) -> None:
     """Record that this must not become a test, whatever its redaction. Raises ``KeyError``."""
     with engine.begin() as connection:
-        document = read(_row(connection, candidate_id))
+        document = read(_row_to_change(connection, candidate_id))
         _decide(document, "REJECTED", reviewer, now)
         document["governance"]["export_allowed"] = False
         _store(connection, document, now, confirmed=False)
@@ -211,7 +220,20 @@ def _store(connection: Connection, document: Mapping[str, Any], now: float, *, c
 
 
 def _row(connection: Connection, candidate_id: str) -> Row[Any]:
-    row = connection.execute(select(candidates).where(candidates.c.candidate_id == candidate_id)).one_or_none()
+    return _found(connection, _by_id(candidate_id), candidate_id)
+
+
+def _row_to_change(connection: Connection, candidate_id: str) -> Row[Any]:
+    """The same, and whoever else wants to change it waits: of two who decide at once none overwrites the other."""
+    return _found(connection, _by_id(candidate_id).with_for_update(), candidate_id)
+
+
+def _by_id(candidate_id: str) -> Select[Any]:
+    return select(candidates).where(candidates.c.candidate_id == candidate_id)
+
+
+def _found(connection: Connection, query: Select[Any], candidate_id: str) -> Row[Any]:
+    row = connection.execute(query).one_or_none()
     if row is None:
         raise KeyError(f"no candidate {candidate_id[:40]!r}")
     return row

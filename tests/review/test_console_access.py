@@ -205,7 +205,7 @@ def test_each_verdict_and_each_export_has_exactly_one_entry(client, engine, worl
     trace_id = world.failed[0]
     post(client, f"/traces/{trace_id}/decision", decision="confirm", fault_layer="generation")
     candidate_id = client.get("/candidates").text.partition("/candidates/rc_")[2][:24]
-    post(client, f"/candidates/rc_{candidate_id}/decision", decision="confirm", read="yes")
+    post(client, f"/candidates/rc_{candidate_id}/decision", decision="confirm", read="yes", revision="1")
     post(client, "/candidates/export")
     name = AuditLog(engine, KEY, lambda: NOW).name
     assert trail(engine) == [

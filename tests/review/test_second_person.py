@@ -28,6 +28,12 @@ def leaves(engine: Engine, folder: Path) -> Any:
     return report.holdout_written, dict(report.held)
 
 
+def revise(engine: Engine, candidate_id: str) -> None:
+    document = {**candidates.load(engine, candidate_id), "revision": 2}
+    with engine.begin() as connection:
+        connection.execute(update(table).values(document=candidates.dump(document)))
+
+
 def test_the_hold_out_set_leaves_when_two_people_have_released_it(engine, tmp_path, hidden):
     assert leaves(engine, tmp_path) == (0, {"unconfirmed": 1})
     for _twice in range(2):
@@ -65,13 +71,24 @@ def test_a_rejection_takes_back_what_was_released(engine, tmp_path, hidden):
 def test_another_text_is_released_anew_by_both(engine, tmp_path, hidden):
     """The first released what is not there any more."""
     candidates.confirm(engine, hidden, REVIEWER, NOW)
-    with engine.begin() as connection:
-        document = {**candidates.load(engine, hidden), "revision": 2}
-        connection.execute(update(table).values(document=candidates.dump(document)))
+    revise(engine, hidden)
     candidates.confirm(engine, hidden, SECOND_REVIEWER, NOW)
     assert leaves(engine, tmp_path) == (0, {"second_person": 1})
     candidates.confirm(engine, hidden, REVIEWER, NOW)
     assert leaves(engine, tmp_path) == (1, {})
+
+
+@pytest.mark.parametrize("new_database", ["sqlite"], indirect=True)
+def test_a_text_that_changed_under_the_reader_is_not_released(engine, hidden):
+    anna = Console(engine).logged_in("anna", "reviewer")
+    path = f"/candidates/{hidden}"
+    assert '<input type="hidden" name="revision" value="1">' in anna.get(path).text
+    revise(engine, hidden)
+    for read in ("1", "", "x"):
+        told = send(anna, f"{path}/decision", decision="confirm", read="yes", revision=read)
+        assert told.status_code == 400 and "changed since you opened it" in told.text
+    assert "Nobody has yet." in anna.get(path).text
+    assert send(anna, f"{path}/decision", decision="confirm", read="yes", revision="2").status_code == 303
 
 
 @pytest.mark.parametrize("new_database", ["sqlite"], indirect=True)
@@ -81,11 +98,11 @@ def test_the_page_says_who_is_still_missing(engine, hidden):
     path = f"/candidates/{hidden}"
     assert "Nobody has yet." in anna.get(path).text
     for _twice in range(2):
-        send(anna, f"{path}/decision", decision="confirm", read="yes")
+        send(anna, f"{path}/decision", decision="confirm", read="yes", revision="1")
     assert "it waits for somebody else" in anna.get(path).text
     page = bert.get(path).text
     assert "you may be the second" in page
     assert 'data-key="t" checked' not in page  # the first one's tick is not the second one's
     assert "waits for a second person" in bert.get("/candidates").text
-    send(bert, f"{path}/decision", decision="confirm", read="yes")
+    send(bert, f"{path}/decision", decision="confirm", read="yes", revision="1")
     assert "Two have." in anna.get(path).text

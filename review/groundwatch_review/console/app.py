@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -334,7 +335,8 @@ class Console:
         if decision == "confirm" and form.get("read") != "yes":
             raise desk.Refused("tick that you have read the redacted text; nothing leaves without that tick")
         if decision == "confirm":
-            store.confirm(self._engine, candidate_id, reviewer, self._now(), policy=self._policy)
+            revision = _read_revision(form)
+            store.confirm(self._engine, candidate_id, reviewer, self._now(), policy=self._policy, revision=revision)
         elif decision == "reject":
             store.reject(self._engine, candidate_id, reviewer, self._now())
         else:
@@ -391,6 +393,12 @@ def _closed_to(who: Principal, row: CandidateRow) -> str:
     if row.redaction_status == "BLOCKED" and not who.may(Permission.READ_RAW):
         return "its redaction is in doubt, so it needs the permission 'read_raw'"
     return ""
+
+
+def _read_revision(form: Mapping[str, str]) -> int:
+    """The revision of the candidate that stood on the page; 0, which no candidate has, where a form has none."""
+    text = form.get("revision", "")
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
 
 
 def _asked(request: Request) -> overview.Asked:
