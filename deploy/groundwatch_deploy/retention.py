@@ -22,6 +22,7 @@ from groundwatch_collector.ledger import DEAD_LETTER
 from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.storage import add_to_tally, metadata, reader, reclaim
 from groundwatch_collector.tables import dead_letters, feedback, ledger, ledger_base, sampled_traces
+from groundwatch_review import second_person
 from groundwatch_review.review_queue import waits_for_somebody
 from groundwatch_review.tables import candidates, reviews
 from groundwatch_scorer.tables import judge_calls, judgements
@@ -214,6 +215,7 @@ class Retention:
         blocked = and_(candidates.c.redaction_status == "BLOCKED", candidates.c.updated_at < held)
         for ids in self._batches(candidates.c.candidate_id, or_(blocked, candidates.c.updated_at < old)):
             with self._engine.begin() as connection:
+                second_person.take_back(connection, ids)
                 gone = delete(candidates).where(candidates.c.candidate_id.in_(ids))
                 yield "candidates", connection.execute(gone).rowcount
 

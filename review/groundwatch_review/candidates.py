@@ -186,7 +186,7 @@ def reject(engine: Engine, candidate_id: str, reviewer: str, now: float) -> None
         _decide(document, "REJECTED", reviewer, now)
         document["governance"]["export_allowed"] = False
         _store(connection, document, now, confirmed=False)
-        second_person.take_back(connection, candidate_id)
+        second_person.take_back(connection, [candidate_id])
 
 
 def _decide(document: dict[str, Any], status: str, reviewer: str, now: float) -> None:

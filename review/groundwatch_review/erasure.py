@@ -20,6 +20,7 @@ from groundwatch_collector.ragtrace import from_json
 from groundwatch_collector.sampled import BLANK_PAYLOAD
 from groundwatch_collector.storage import insert_ignore
 from groundwatch_collector.tables import dead_letters, erased_traces, feedback, sampled_traces
+from groundwatch_review import second_person
 from groundwatch_review.tables import candidates, reviews
 from groundwatch_scorer.tables import judge_calls, judgements
 
@@ -129,5 +130,6 @@ def _drop_unreadable(connection: Connection) -> int:
 def _remove_candidates(connection: Connection, ids: Sequence[str]) -> list[tuple[str, bool]]:
     """Ids of the candidates that are gone, and whether each had been exported."""
     removed = delete(candidates).where(candidates.c.trace_id.in_(ids))
-    rows = connection.execute(removed.returning(candidates.c.candidate_id, candidates.c.exported_at))
+    rows = connection.execute(removed.returning(candidates.c.candidate_id, candidates.c.exported_at)).all()
+    second_person.take_back(connection, [row.candidate_id for row in rows])
     return [(row.candidate_id, row.exported_at is not None) for row in rows]

@@ -6,7 +6,7 @@ choose what it is made of.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,9 +45,9 @@ def tick(connection: Connection, document: Mapping[str, Any], reviewer: str, now
     connection.execute(insert(table).values(row))
 
 
-def take_back(connection: Connection, candidate_id: str) -> None:
-    """Forget all ticks: whoever rejects a candidate has found what they did not."""
-    connection.execute(delete(holdout_ticks).where(holdout_ticks.c.candidate_id == candidate_id))
+def take_back(connection: Connection, candidate_ids: Sequence[str]) -> None:
+    """Forget all ticks of these: they are gone, or whoever rejected them has found what the others did not."""
+    connection.execute(delete(holdout_ticks).where(holdout_ticks.c.candidate_id.in_(candidate_ids)))
 
 
 def ticks(connection: Connection, candidate_id: str = "") -> Ticks:

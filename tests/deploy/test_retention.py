@@ -24,11 +24,11 @@ from groundwatch_deploy.retention import DAY_SECONDS, KINDS, RetentionConfig
 from groundwatch_deploy.serve import Monitor
 from groundwatch_deploy.settings import load
 from groundwatch_review import candidates as candidate_desk
-from groundwatch_review import desk, labelling_policy, queries, readings, review_queue
+from groundwatch_review import desk, labelling_policy, queries, readings, review_queue, second_person
 from groundwatch_review.console import ConsoleConfig, console_app
 from groundwatch_review.labels import Expectation, Label
 from groundwatch_review.rereading import REPEAT, SECOND
-from groundwatch_review.tables import candidates, reviews
+from groundwatch_review.tables import candidates, holdout_ticks, reviews
 from groundwatch_scorer import second_look
 from groundwatch_scorer.second_look import PEOPLE
 from groundwatch_scorer.tables import fault_tally, judge_calls, judgements, verdict_tally
@@ -248,6 +248,18 @@ def test_without_text_there_is_nothing_to_make_a_candidate_of(world: World) -> N
     world.pass_days(31)
     with pytest.raises(desk.Refused, match="its text is gone"):
         candidate_desk.create(world.engine, f"{1:032x}", b"k" * 32, world.time)
+
+
+def test_a_candidate_that_is_gone_takes_along_who_released_it(world: World) -> None:
+    world.receive(1)
+    desk.confirm(world.engine, f"{1:032x}", "generation", "", REVIEWER, world.time)
+    candidate_id = candidate_desk.create(world.engine, f"{1:032x}", b"k" * 32, world.time)
+    with world.engine.begin() as connection:
+        document = {"candidate_id": candidate_id, "split": "HOLDOUT", "revision": 1}
+        second_person.tick(connection, document, REVIEWER, world.time)
+    assert world.rows(holdout_ticks)
+    assert world.pass_days(400)["candidates"] == 1
+    assert world.rows(holdout_ticks) == []
 
 
 def test_a_trace_that_no_judge_reached_in_time_counts_as_missing(world: World) -> None:

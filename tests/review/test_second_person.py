@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from console_people import Console, send
 from exportable import NOW, POLICY, REVIEWER, add, make_trace, questions
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, select, update
 
 from groundwatch_review import candidates
+from groundwatch_review.erasure import erase
 from groundwatch_review.export import export_jsonl
 from groundwatch_review.tables import candidates as table
+from groundwatch_review.tables import holdout_ticks
 
 SECOND_REVIEWER, THIRD_REVIEWER = "rv_fedcba9876543210", "rv_00000000aaaaaaaa"
 
@@ -66,6 +68,15 @@ def test_a_rejection_takes_back_what_was_released(engine, tmp_path, hidden):
     assert leaves(engine, tmp_path) == (0, {"rejected": 1})
     candidates.confirm(engine, hidden, REVIEWER, NOW)
     assert leaves(engine, tmp_path) == (0, {"second_person": 1})
+
+
+def test_an_erased_candidate_takes_along_who_released_it(engine, hidden):
+    candidates.confirm(engine, hidden, REVIEWER, NOW)
+    with engine.connect() as connection:
+        assert connection.execute(select(holdout_ticks)).all()
+    erase(engine, [f"{1:032x}"], NOW)
+    with engine.connect() as connection:
+        assert connection.execute(select(holdout_ticks)).all() == []
 
 
 def test_another_text_is_released_anew_by_both(engine, tmp_path, hidden):
