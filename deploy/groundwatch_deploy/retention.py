@@ -34,6 +34,7 @@ EVERY_POSITION = 2**63 - 1  # beyond every position: of a topic, whose own reten
 KINDS = (
     "payloads",
     "judgement_texts",
+    "judge_calls",
     "feedback_texts",
     "review_notes",
     "dead_letter_bodies",
@@ -185,7 +186,7 @@ class Retention:
                 yield "judgement_texts", _strip(connection, judgements.c.id.in_(ids))
         for ids in self._batches(judge_calls.c.id, judge_calls.c.judged_at < raw):  # whatever the payload waits for
             with self._engine.begin() as connection:
-                connection.execute(delete(judge_calls).where(judge_calls.c.id.in_(ids)))
+                yield "judge_calls", _forget_calls(connection, judge_calls.c.id.in_(ids))
         bodies = and_(dead_letters.c.received_at < raw, dead_letters.c.body.is_not(None))
         for ids in self._batches(dead_letters.c.id, bodies):
             with self._engine.begin() as connection:
@@ -239,6 +240,11 @@ def _has_text(table: Any) -> ColumnElement[bool]:
     return exists().where(sampled_traces.c.trace_id == table.c.trace_id, sampled_traces.c.payload != BLANK_PAYLOAD)
 
 
+def _forget_calls(connection: Connection, where: ColumnElement[bool]) -> int:
+    """Remove what models were asked and answered: the words behind those judgements."""
+    return connection.execute(delete(judge_calls).where(where)).rowcount
+
+
 def _is_open() -> ColumnElement[bool]:
     return exists().where(
         sampled_traces.c.trace_id == ledger.c.trace_id, sampled_traces.c.state.in_(("waiting", "leased"))
@@ -251,10 +257,10 @@ def _blank(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     def change(table: Any, where: ColumnElement[bool], values: Mapping[str, Any]) -> int:
         return connection.execute(update(table).where(table.c.trace_id.in_(ids), where).values(values)).rowcount
 
-    connection.execute(delete(judge_calls).where(judge_calls.c.trace_id.in_(ids)))  # the words of those judgements
     return {
         "payloads": change(sampled_traces, sampled_traces.c.payload != BLANK_PAYLOAD, {"payload": BLANK_PAYLOAD}),
         "judgement_texts": _strip(connection, judgements.c.trace_id.in_(ids)),
+        "judge_calls": _forget_calls(connection, judge_calls.c.trace_id.in_(ids)),
         "feedback_texts": change(feedback, _has_words(feedback), _NO_WORDS),
         "review_notes": change(reviews, reviews.c.note != "", {"note": ""}),
     }

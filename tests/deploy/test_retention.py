@@ -143,6 +143,7 @@ def test_the_text_of_people_is_gone_after_its_days_and_the_verdicts_stay(world: 
     assert world.pass_days(0.2) == {
         "payloads": 2,
         "judgement_texts": len(labels),
+        "judge_calls": 1,
         "feedback_texts": 1,
         "review_notes": 1,
     }
