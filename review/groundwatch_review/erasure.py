@@ -30,6 +30,7 @@ NOT_REACHED = (
     "the span log or topic, until its retention is over; what is read there again is not kept",
     "backups of the database: restore one, then run `groundwatch erase --again`",
     "copies of exports outside: remove the listed candidates there, and export again to the same files",
+    "what people searched for and saved as a view of the console: remove the view there",
 )
 """What an erasure cannot change, said with each one."""
 
