@@ -544,7 +544,7 @@ def command(arguments: argparse.Namespace) -> int:
         reload = _until_told(signals, arguments)
         began = time.monotonic()
     logger.info("stopped after %.1f s; what was acknowledged is kept", time.monotonic() - began)
-    if reload:
+    if reload and not _told_to_stop(signals):
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 (this very command, again)
     return 0
 
@@ -589,15 +589,32 @@ def _signals() -> SimpleQueue[int]:
 
 def _until_told(signals: SimpleQueue[int], arguments: argparse.Namespace) -> bool:
     """Wait; True when the process is to start anew. A configuration that cannot be used changes nothing."""
-    while (number := signals.get()) == signal.SIGHUP and not sys.stdin.isatty():  # else: its terminal was closed
+    while (number := signals.get()) == signal.SIGHUP and not _in_a_terminal():
         try:
             _check(_settings(arguments))
         except ConfigError as error:
             logger.error("the new configuration cannot be used, the old one stays: %s", error)
             continue
+        except Exception:  # whatever a file or a judge of one's own brings about: what runs goes on
+            logger.exception("the new configuration cannot be checked, the old one stays")
+            continue
         logger.info("reloading: the configuration is good")
         return True
     say(f"groundwatch: stopping ({signal.Signals(number).name})")
+    return False
+
+
+def _in_a_terminal() -> bool:
+    """Whether SIGHUP says that the terminal was closed. A daemon may have no stdin at all."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _told_to_stop(signals: SimpleQueue[int]) -> bool:
+    """Whether somebody wanted an end while the process finished what was in hand, to start anew."""
+    while not signals.empty():
+        if (number := signals.get()) != signal.SIGHUP:
+            say(f"groundwatch: stopping ({signal.Signals(number).name})")
+            return True
     return False
 
 

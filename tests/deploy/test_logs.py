@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import io
 import json
@@ -14,6 +15,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 import torture
@@ -21,6 +23,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from groundwatch_collector.storage import open_engine
+from groundwatch_deploy import serve
 from groundwatch_deploy.config import ConfigError, ServerConfig
 from groundwatch_deploy.logs import MOST_IN_WINDOW, Lines, Sparing
 
@@ -161,6 +164,29 @@ def test_reloading_takes_a_good_file_refuses_a_bad_one_and_an_end_is_told(tmp_pa
     assert (
         written.count("serve: started: groundwatch ") == 2 and written.count("; what was acknowledged is kept") == 2
     )
+
+
+def sent(*numbers: signal.Signals) -> SimpleQueue[int]:
+    signals: SimpleQueue[int] = SimpleQueue()
+    for number in numbers:
+        signals.put(number)
+    return signals
+
+
+def test_a_daemon_without_stdin_reloads_too_and_a_check_that_breaks_ends_nothing(tmp_path, monkeypatch, caplog):
+    arguments = argparse.Namespace(config=None, data_dir=tmp_path, ingest_port=None, console_port=None)
+    vars(arguments).update(metrics_port=None, role=[], judge_everything=False)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert serve._until_told(sent(signal.SIGHUP), arguments)
+    monkeypatch.setattr(serve, "_check", lambda settings: settings.no_such_thing)
+    assert not serve._until_told(sent(signal.SIGHUP, signal.SIGTERM), arguments)
+    assert "cannot be checked, the old one stays" in caplog.text
+
+
+def test_a_stop_that_comes_while_the_process_starts_anew_is_obeyed():
+    assert not serve._told_to_stop(sent())
+    assert not serve._told_to_stop(sent(signal.SIGHUP))
+    assert serve._told_to_stop(sent(signal.SIGHUP, signal.SIGTERM))
 
 
 def test_each_line_that_the_manual_explains_can_come():
