@@ -120,9 +120,20 @@ def _token_sets(text: str, spans: Iterable[Sentence]) -> Iterable[frozenset[str]
     return (frozenset(tokens(text[s.start : s.end])) for s in spans)
 
 
-@lru_cache(maxsize=16384)
+_FEW_PLACES = 64  # a word that is everywhere in a long text takes much room, and is asked for seldom
+
+
 def _places_of(bits: int) -> tuple[int, ...]:
     """The indexes of the bits that are set, ascending."""
+    return _kept_places(bits) if bits.bit_count() <= _FEW_PLACES else _counted_places(bits)
+
+
+@lru_cache(maxsize=16384)
+def _kept_places(bits: int) -> tuple[int, ...]:
+    return _counted_places(bits)
+
+
+def _counted_places(bits: int) -> tuple[int, ...]:
     found: list[int] = []
     while bits:
         lowest = bits & -bits
