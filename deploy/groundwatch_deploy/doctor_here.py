@@ -26,6 +26,7 @@ from groundwatch_deploy.config import JudgeConfig, ServerConfig
 from groundwatch_deploy.doctor_network import backlog
 from groundwatch_deploy.findings import Finding, fail, ok, warn
 from groundwatch_deploy.settings import Settings
+from groundwatch_scorer.address_guard import EndpointRefused
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -205,8 +206,6 @@ def check_judge(judge: JudgeConfig, api_key: bytes) -> Iterator[Finding]:
 
 
 def _model(judge: JudgeConfig, api_key: bytes) -> Finding:
-    from groundwatch_scorer.llm_endpoint import EndpointRefused  # noqa: PLC0415 (half a second)
-
     if not api_key and not judge.llm_base_url:
         return fail("judge", f"{judge.llm_model} has no key", "set GROUNDWATCH_LLM_API_KEY")
     try:

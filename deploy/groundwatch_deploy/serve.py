@@ -59,6 +59,7 @@ from groundwatch_review.label_agreement_metrics import LabelAgreementCollector
 from groundwatch_review.outbox_metrics import OutboxCollector
 from groundwatch_review.redaction import redact_text
 from groundwatch_scorer import judgement_store, queue, second_look
+from groundwatch_scorer.address_guard import EndpointRefused
 from groundwatch_scorer.judged_history import JudgedHistory
 from groundwatch_scorer.judgement import Judge
 from groundwatch_scorer.local_judge import LocalJudge
@@ -468,7 +469,7 @@ def llm_judge(config: JudgeConfig, api_key: Secret, spent_usd: Callable[[str], f
     """
     # Half a second of imports that most deployments never need.
     from groundwatch_scorer.llm_budget import Price  # noqa: PLC0415
-    from groundwatch_scorer.llm_endpoint import EndpointRefused, open_client  # noqa: PLC0415
+    from groundwatch_scorer.llm_endpoint import open_client  # noqa: PLC0415
     from groundwatch_scorer.llm_judge import LlmJudge, identifier_of  # noqa: PLC0415
 
     instructions = rubric_of(config)

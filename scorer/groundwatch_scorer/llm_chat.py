@@ -11,8 +11,8 @@ from typing import Any
 
 import openai
 
+from groundwatch_scorer.address_guard import EndpointRefused
 from groundwatch_scorer.llm_budget import MinuteBudget
-from groundwatch_scorer.llm_endpoint import EndpointRefused
 from groundwatch_scorer.llm_reply import SCHEMA, SCHEMA_NAME
 
 Message = Mapping[str, str]

@@ -13,7 +13,8 @@ from typing import Any
 import openai
 import pytest
 
-from groundwatch_scorer.llm_endpoint import OPENAI_URL, EndpointRefused, check_url, open_client, refusal_of
+from groundwatch_scorer.address_guard import EndpointRefused, refusal_of
+from groundwatch_scorer.llm_endpoint import OPENAI_URL, check_url, open_client
 
 
 @pytest.mark.parametrize(

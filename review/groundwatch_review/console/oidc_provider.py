@@ -21,7 +21,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, KeySet, RSAKey
 
-from groundwatch_scorer.llm_endpoint import AddressGuard, EndpointRefused, Resolve
+from groundwatch_scorer.address_guard import AddressGuard, EndpointRefused, Resolve
 
 from .oidc_config import OidcConfig, Unreachable, Untrusted, is_loopback, is_safe
 
