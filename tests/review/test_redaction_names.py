@@ -33,6 +33,9 @@ NAMED = [
     ("请让曹蓉签字", "曹蓉"),
     ("/合同/彭涛_续签.pdf", "彭涛"),
     ("他叫段景行", "段景行"),
+    ("张伟(Zhang Wei)的订单", "张伟"),
+    ("姓名：沈阳，电话无", "沈阳"),
+    ("请问文静老师在吗", "文静"),
 ]
 
 # No list, dictionary or model of ours holds a part of these.
@@ -72,6 +75,11 @@ KEPT = [
     "我是程序员，周末投诉，高峰时段反馈，金额已签收。",
     "用户和投资方，于客户说明，向服务器提交，225亿4000万令吉。",
     "联系人：客服部，负责人：平台管理员。",
+    "请给许可证反馈；“高并发”见雷达图（余弦值），夏令时、叶节点：见下。",
+    "张家口、金华、常德、徐家汇和韩国（沈阳）的门店。",
+    "我是高级会员，请问高级经理怎么申请？",
+    "Customer name is NOT NULL; NAME: POSTGRES PASSWORD; Server name: Web Frontend; EMPLOYEE TABLE SCHEMA",
+    "From Kuala Lumpur to Rio de Janeiro: Sqlalchemy Alembic, Airbyte Fivetran, Alibaba Tongyi Qianwen.",
 ]
 
 

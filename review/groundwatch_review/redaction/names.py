@@ -11,6 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
+from groundwatch_review.redaction.english_names import shipped_lists
 from groundwatch_review.redaction.rules import Rule, by_rules
 from groundwatch_review.redaction.views import View
 
@@ -62,7 +63,14 @@ _NOT_NAMES: Final = frozenset(
 
 
 def _named(match: re.Match[str], _view: View) -> bool:
-    return match.group(1).split(" ")[0] not in _NOT_NAMES
+    words = match.group(1).split(" ")
+    return words[0].title() not in _NOT_NAMES and not (len(words) > 1 and all(map(_only_a_word, words)))
+
+
+def _only_a_word(word: str) -> bool:
+    """Whether a dictionary holds *word* and no list of names does: "Name: Web Frontend" is nobody."""
+    lists = shipped_lists()
+    return lists.in_dictionary(word) and lists.is_given(word) is None and lists.is_surname(word) is None
 
 
 def _announced(pattern: str) -> Rule:
@@ -121,7 +129,10 @@ _GIVEN: Final = (
     "庆祥福荣贵春秋云月光林森忠义仁德胜平康宁顺世松菊荷芝芸茜蕊莎珊瑜瑾琦瑞璇琛珂玥珺琼瑛霖霏雯霄露震岩岚嵘川江洲沛泓洪润淇清渊源滨潇"
     "澜炎炜烨煜焕熙晗昕旻晟晴晖景曦朗朝杨枫柯桐楷榕樱歆忆怀恒恩惠懿承振扬捷敬昂冠勋勤伦俐佩佑仪亮民东兴友友章章学宝家克全根"
 )
-_NOT_ALONE: Final = "高明 高兴 高贵 高洁 安静 平静 文静 文雅 文明 文章 金鑫 白云 黄金 高峰 高志 万世 常平 易燃"
+_NOT_ALONE: Final = (
+    "高明 高兴 高贵 高洁 安静 平静 文静 文雅 文明 文章 金鑫 白云 黄金 高峰 高志 万世 常平 易燃 "
+    "沈阳 金华 龙岩 邵阳 常德 韩国 石英 叶子 高德"
+)
 _FUNCTION: Final = "的了在是和与说也已想要有于被把给从对向来去到还就都很及或将办致反没收登申"
 _NAME: Final = rf"({_SURNAME} ?[\u4e00-\u9fff](?:[\u4e00-\u9fff](?<![{_FUNCTION}]))?)"
 HONORIFIC: Final = (
@@ -136,8 +147,36 @@ def chinese_words() -> frozenset[str]:
     return frozenset(line for line in text.splitlines() if not line.startswith("#"))
 
 
+_OFFICE: Final = re.compile("经理|老师|医生|律师|师傅|主任|教授")
+_HAN: Final = re.compile(r"[\u4e00-\u9fff]")
+_ONLY_PEOPLE: Final = ("姓名", "户名", "联系人", "收件人", "收货人", "持卡人", "申请人", "经办人", "负责人")
+
+
+def _is_an_office(match: re.Match[str]) -> bool:
+    """高级经理 is one; 高级先生 and 文静老师 would be people."""
+    found = match.group(1)
+    return (
+        found in chinese_words() and found[-1] not in _GIVEN and _OFFICE.match(match.string, match.end()) is not None
+    )
+
+
+def _begins_a_word(match: re.Match[str]) -> bool:
+    """我是程序员, 我是高级会员: a word, or one and the beginning of the next. 姓名：沈阳 is a person nevertheless."""
+    found = match.group(1)
+    goes_on = _HAN.match(match.string, match.end()) is not None
+    if not goes_on and found in _NOT_ALONE.split() and match.group().startswith(_ONLY_PEOPLE):
+        return False
+    return found in chinese_words() or (goes_on and found[:2] in chinese_words() and found[-1] not in _GIVEN)
+
+
 _CHINESE: Final = (
-    Rule("PERSON", re.compile(rf"({_SURNAME}(?:[\u4e00-\u9fff]{{1,2}})?)(?={HONORIFIC})"), view="folded", group=1),
+    Rule(
+        "PERSON",
+        re.compile(rf"({_SURNAME}(?:[\u4e00-\u9fff]{{1,2}})?)(?={HONORIFIC})"),
+        view="folded",
+        group=1,
+        accepts=lambda match, _view: not _is_an_office(match),
+    ),
     Rule(
         "PERSON",
         re.compile(
@@ -147,7 +186,7 @@ _CHINESE: Final = (
         ),
         view="folded",
         group=1,
-        accepts=lambda match, _view: match.group(1) not in chinese_words(),  # 我是程序员
+        accepts=lambda match, _view: not _begins_a_word(match),
     ),
     Rule("PERSON", re.compile(rf"(?:{_SURNAME}) ?[{_GIVEN}]{{2}}"), view="folded"),
     # Two characters need an edge on both sides: a bracket, a comma, a particle, the name of a file.
@@ -155,7 +194,7 @@ _CHINESE: Final = (
         "PERSON",
         re.compile(
             rf"(?:^|[，。；：:、\s\"“「（(|/_\\]|[由让找请给跟与叫])({_SURNAME}[{_GIVEN}])"
-            r"(?=[\s，。；：:、|的说问在_.”」）)]|签|负责|反馈|$)"
+            r"(?=[\s，。；：:、|的说问在_.”」）)（(]|签|负责|反馈|$)"
         ),
         view="folded",
         group=1,

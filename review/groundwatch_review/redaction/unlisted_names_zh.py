@@ -44,7 +44,8 @@ _SAID_BY_HIMSELF: Final = re.compile(rf"我(?:是|叫)({_ANY_SURNAME}{_HAN}{{1,2
 _HONOURED: Final = re.compile(rf"{_BEFORE}({_ANY_SURNAME}{_HAN}{{0,2}})(?={HONORIFIC})")
 _STANDS: Final = re.compile(rf"{_BEFORE}({_SURNAME}{_HAN}{{2}})(?<![的等说了在是和就也吗呢]){_AFTER}")
 _ORGANISED: Final = re.compile(
-    r"公司|集团|银行|中心|部门?$|处$|科$|店$|厂$|局$|院$|校$|组$|人$|员$|者$|客服|热线|平台|系统|手机|电话|邮箱|号码|信息|地址|资料|名单|姓名|签字|证件"
+    r"公司|集团|银行|中心|部门?$|处$|科$|店$|厂$|局$|院$|校$|组$|人$|员$|者$|客服|热线|平台|系统|手机|电话|邮箱|号码|信息|地址|资料|名单|姓名|签字|证件|"
+    r"[证图号网率值权费级点性器库表框码机度量版端界口庄层]$"
 )
 
 
