@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from email.message import Message
 from typing import IO, Literal
+from urllib.parse import urlsplit
 
 from opentelemetry import context
 from opentelemetry.sdk.trace import ReadableSpan
@@ -43,6 +44,11 @@ def _of_status(status: int, retry_after: str | None) -> Delivery:
     return Delivery("again", f"HTTP {status}", seconds)
 
 
+def host_and_port(url: str) -> str:
+    """All of an address that a log may hold: users, paths and queries of some receivers are keys."""
+    return urlsplit(url if "://" in url else f"//{url}").netloc.rpartition("@")[2]
+
+
 def suppress_instrumentation() -> None:
     """Keep our own HTTP out of the host's traces. For the worker thread, which does nothing else."""
     made = context.get_current()
@@ -60,6 +66,7 @@ class SpanDelivery:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.place = host_and_port(settings.traces_url)
         self._exporter: SpanExporter | None = None
         self._answer: Delivery | None = None
 
@@ -186,6 +193,7 @@ class FeedbackDelivery:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.place = host_and_port(settings.feedback_url)
         self._opener = urllib.request.build_opener(_NoRedirect)
 
     def send(self, body: bytes) -> Delivery:

@@ -198,8 +198,11 @@ class Worker:
             self._failures += 1
             self._retry_after = delivery.retry_after_seconds
         self._lane.attempt_failed(attempt, final=delivery.state == "refused")
+        place = (self._spans if what == "requests" else self._feedback).place
         then = "waiting and trying again" if delivery.state == "again" else "dropped, and counted"
-        tell_once(f"export:{what}", "groundwatch: %s cannot be sent (%s); %s", what, delivery.problem, then)
+        tell_once(
+            f"export:{what}", "groundwatch: %s cannot be sent to %s (%s); %s", what, place, delivery.problem, then
+        )
 
     def _pause(self) -> None:
         wait = min(FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10), LONGEST_PAUSE_SECONDS)

@@ -142,7 +142,7 @@ def test_a_story_that_does_not_reach_the_monitor_ends_at_once(tmp_path):
             story._serve_traffic(command, said.append)
         server.shutdown()
     assert len(truth.read(record)) == 5
-    assert any("requests cannot be sent (HTTP 403)" in line for line in said)
+    assert any(f"requests cannot be sent to 127.0.0.1:{server.server_port} (HTTP 403)" in line for line in said)
 
 
 @pytest.fixture(scope="module")

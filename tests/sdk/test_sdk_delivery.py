@@ -16,6 +16,7 @@ import pytest
 
 import groundwatch
 from groundwatch import client, names, worker
+from groundwatch.delivery import host_and_port
 from groundwatch.lane import FULL_BATCH, Lane
 from groundwatch.records import RequestRecord
 
@@ -128,8 +129,14 @@ def test_an_absent_receiver_costs_nothing_but_one_line(closed_port, caplog):
     assert (stats.sent, stats.pending, stats.dropped) == (0, 50, {"queue_full": 150})
     assert stats.failed_exports >= 3
     assert [r.message for r in caplog.records if r.name.startswith(("groundwatch", "opentelemetry"))] == [
-        "groundwatch: requests cannot be sent (connection refused); waiting and trying again"
+        f"groundwatch: requests cannot be sent to {closed_port.removeprefix('http://')} (connection refused); "
+        "waiting and trying again"
     ]
+
+
+def test_the_log_names_the_receiver_without_what_may_be_a_key_of_it():
+    assert host_and_port("https://user:secret@otlp.example:443/token/v1/traces?key=1") == "otlp.example:443"
+    assert host_and_port("user:secret@otlp.example:4317") == "otlp.example:4317"
 
 
 def test_flush_keeps_its_time_with_a_silent_receiver(silent_port):
@@ -172,7 +179,8 @@ def test_a_busy_receiver_is_tried_again_and_nothing_is_lost(configured, caplog):
     assert groundwatch.stats().sent == 5
     assert len(configured.roots()) == 5
     assert [r.message for r in caplog.records if r.name == "groundwatch"] == [
-        "groundwatch: requests cannot be sent (HTTP 503); waiting and trying again",
+        f"groundwatch: requests cannot be sent to {configured.url.removeprefix('http://')} (HTTP 503); "
+        "waiting and trying again",
         "groundwatch: requests are sent again (lost in this process: 0)",
     ]
 
