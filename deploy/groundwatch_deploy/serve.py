@@ -16,7 +16,6 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import prometheus_client
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine, make_url
 
@@ -49,7 +48,7 @@ from groundwatch_deploy.own_judges import own_judges
 from groundwatch_deploy.retention import EVERY_POSITION, Retention, RetentionMetrics
 from groundwatch_deploy.roles import ALL, Role, roles_of
 from groundwatch_deploy.salt_check import refuse_another_salt, refuse_own_salt
-from groundwatch_deploy.servers import Bound, HttpServer, bind, is_loopback
+from groundwatch_deploy.servers import Bound, HttpServer, bind, is_loopback, metrics_app
 from groundwatch_deploy.servers import url_of as _url
 from groundwatch_deploy.settings import Settings, load
 from groundwatch_deploy.sign_on import require_oidc
@@ -274,8 +273,7 @@ class Monitor:
             servers.append(HttpServer(self._console(), self._sockets["console"], "console", self._console_tls()))
         if Role.EXPORTER in self.roles:
             self._export_sums()
-        metrics = prometheus_client.make_asgi_app(self.registry)
-        return [*servers, HttpServer(metrics, self._sockets["metrics"], "metrics")]
+        return [*servers, HttpServer(metrics_app(self.registry), self._sockets["metrics"], "metrics")]
 
     def _ingest_doors(self) -> list[HttpServer | GrpcServer]:
         log: AppendLog = self._kafka.log if self._kafka is not None else self.log
@@ -546,6 +544,8 @@ def command(arguments: argparse.Namespace) -> int:
         began = time.monotonic()
     logger.info("stopped after %.1f s; what was acknowledged is kept", time.monotonic() - began)
     if reload and not _told_to_stop(signals):
+        # The mask outlives the call: one more SIGHUP waits until it is heard again, instead of killing who starts.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {})
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 (this very command, again)
     return 0
 
@@ -567,6 +567,7 @@ def _check(settings: Settings) -> None:
     refuse_open_doors(settings)
     roles_of(settings)
     require_grpc(settings.server)
+    require_oidc(settings.oidc)
     tls_of(settings.server)
     rubric_of(settings.judge)
     chosen: list[Judge] = [LocalJudge()]
@@ -585,6 +586,7 @@ def _signals() -> SimpleQueue[int]:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup: it is to be ignored
             signal.signal(number, lambda number, _frame: arrived.put(number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     return arrived
 
 

@@ -11,6 +11,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import uvicorn
+from prometheus_client import CollectorRegistry, make_asgi_app
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from groundwatch_deploy.config import ConfigError
@@ -37,7 +40,7 @@ def bind(host: str, port: int, what: str) -> socket.socket:
     except OSError as error:
         bound.close()
         raise ConfigError(
-            f"{what}: cannot listen on {host}:{port} ({error.strerror}); choose another port"
+            f"{what}: cannot listen on {host}:{port} ({error.strerror}); stop what is there, or choose another port"
         ) from error
     return bound
 
@@ -46,6 +49,21 @@ def url_of(bound: socket.socket, tls: Tls | None = None) -> str:
     """The address of a bound socket as a URL."""
     host, port = bound.getsockname()[:2]
     return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def metrics_app(registry: CollectorRegistry) -> ASGIApp:
+    """Answer with metrics to who reads. Traces that are sent here by mistake are refused, not taken and forgotten."""
+    metrics: ASGIApp = make_asgi_app(registry)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] in {"GET", "HEAD", "OPTIONS"}:
+            await metrics(scope, receive, send)
+            return
+        said = f"found {scope['method']}, accepted: GET. These are metrics; traces go to the ingest port\n"
+        refusal = PlainTextResponse(said, status_code=405, headers={"allow": "GET, HEAD, OPTIONS"})
+        await refusal(scope, receive, send)
+
+    return answer
 
 
 class ImpatientProtocol(HttpToolsProtocol):

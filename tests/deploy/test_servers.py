@@ -7,8 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry, Counter
 
-from groundwatch_deploy.servers import Bound, HttpServer, ImpatientProtocol, bind
+from groundwatch_deploy.servers import Bound, HttpServer, ImpatientProtocol, bind, metrics_app
 
 
 async def hello(_scope: Any, _receive: Any, send: Any) -> None:
@@ -84,3 +85,16 @@ def ask(caller: socket.socket) -> bytes:
     while not found.endswith(b"hello"):
         found += caller.recv(1000)
     return found
+
+
+def test_traces_sent_to_the_port_of_metrics_are_refused_and_not_forgotten():
+    registry = CollectorRegistry()
+    Counter("asked", "...", registry=registry).inc(3)
+    server = HttpServer(metrics_app(registry), bind("127.0.0.1", 0, "port"), "metrics")
+    server.start()
+    with httpx.Client(base_url=server.url) as client:
+        assert "asked_total 3.0" in client.get("/metrics").text
+        refused = client.post("/v1/traces", content=b"spans")
+    server.stop()
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+    assert "found POST, accepted: GET" in refused.text and "ingest port" in refused.text
