@@ -124,8 +124,9 @@ def _applicable(traffic: dict[str, float], rows: Iterable[Row[Any]]) -> dict[str
 
 
 def second_judges(engine: Engine) -> list[str]:
-    """Every judge that was ever asked to read again."""
-    query = select(second_looks.c.asked).where(second_looks.c.asked != PEOPLE).distinct()
+    """Every judge that was ever asked to read again. What people read twice is of labels, and corrects no judge."""
+    of_people = (second_looks.c.asked == PEOPLE) | second_looks.c.asked.startswith(f"{PEOPLE}:")
+    query = select(second_looks.c.asked).where(~of_people).distinct()
     with reader(engine).connect() as connection:
         return sorted(connection.scalars(query))
 

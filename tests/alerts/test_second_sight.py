@@ -16,6 +16,7 @@ from groundwatch_collector.tables import sampled_traces, traffic_tally
 from groundwatch_deploy import migrations
 from groundwatch_deploy.cli import main
 from groundwatch_review.console import ConsoleConfig, console_app
+from groundwatch_review.rereading import REPEAT, SECOND
 from groundwatch_scorer import judgement_store, second_look
 from groundwatch_scorer.judgement import AnnotatorKind, Criterion, Judgement
 from groundwatch_scorer.second_look import PEOPLE, SecondLook
@@ -64,6 +65,7 @@ def _judged(connection, i: int, at: float) -> None:
         rows.append(verdict(FAITHFUL, truth, AnnotatorKind.LLM, MODEL))
     judgement_store.append(connection, rows)
     looks = [SecondLook(MODEL, 1.0 if fails else 2 / 3, asked, fails), SecondLook(PEOPLE, 0.1, i % 10 == 0, False)]
+    looks += [SecondLook(name, 0.1, i % 10 == 0, False) for name in (SECOND, REPEAT)]  # these correct no judge
     second_look.keep(connection, f"t{i}", looks)
 
 
