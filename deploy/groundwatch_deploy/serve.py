@@ -545,7 +545,7 @@ def command(arguments: argparse.Namespace) -> int:
     logger.info("stopped after %.1f s; what was acknowledged is kept", time.monotonic() - began)
     if reload and not _told_to_stop(signals):
         # The mask outlives the call: one more SIGHUP waits until it is heard again, instead of killing who starts.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 (this very command, again)
     return 0
 
