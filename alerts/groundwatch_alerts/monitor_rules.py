@@ -42,7 +42,7 @@ _COLLECTOR = (
     ),
     (
         "GroundwatchExportedTwice",
-        "count by (judge) (groundwatch_headline_judge == 1) > 1",
+        "max(count by (app, stratum, version) (rag_traces_total)) > 1",
         "{{ $value }} processes export the same sums: every figure counts that many times.",
         "Estimates look surer than they are, and alerts come too often. Let one process have the role exporter, and "
         "see that Prometheus does not scrape it by two names.",

@@ -205,9 +205,12 @@ CASES = [
          {name: f"{values} stale" for name, values in requests(1000, answered=50).items()}, 169, 10),
     *(
         Case("GroundwatchExportedTwice", f"{processes} with the role exporter", processes > 1,
-             {f'groundwatch_headline_judge{{judge="l", instance="{n}"}}': still(1) for n in range(processes)})
+             {f'rag_traces_total{{app="m", version="1", stratum="s", instance="{n}"}}': still(1) for n in range(processes)})
         for processes in (1, 2)
     ),
+    Case("GroundwatchExportedTwice", "two deployments, each with its own application", SILENT,
+         {f'rag_traces_total{{app="{app}", version="1", stratum="s", instance="{app}"}}': still(1) for app in "ab"}
+         | {f'groundwatch_headline_judge{{judge="l", instance="{app}"}}': still(1) for app in "ab"}),
     Case("GroundwatchAbsent", "nothing is scraped", FIRES, one("up", still(0))),
     *(
         Case("GroundwatchAbsent", f"no {role} is scraped", FIRES, {k: v for k, v in ROLES.items() if k != series},
