@@ -110,8 +110,19 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             return
         try:
             value, position = decoder.raw_decode(text, start.start())
+            value = _storable(value)
         except (ValueError, RecursionError):
             position = start.end()
             continue
         if isinstance(value, dict):
             yield value
+
+
+def _storable(value: Any) -> Any:
+    """*value* without what no database takes: half characters, and NUL, which PostgreSQL refuses."""
+    if isinstance(value, str):
+        whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return whole.replace("\x00", "\ufffd")
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    return {_storable(k): _storable(v) for k, v in value.items()} if isinstance(value, dict) else value

@@ -205,7 +205,8 @@ CASES = [
          {name: f"{values} stale" for name, values in requests(1000, answered=50).items()}, 169, 10),
     *(
         Case("GroundwatchExportedTwice", f"{processes} with the role exporter", processes > 1,
-             {f'rag_traces_total{{app="m", version="1", stratum="s", instance="{n}"}}': still(1) for n in range(processes)})
+             {f'rag_traces_total{{app="m", version="1", stratum="s", instance="{n}"}}': still(1)
+              for n in range(processes)})
         for processes in (1, 2)
     ),
     Case("GroundwatchExportedTwice", "two deployments, each with its own application", SILENT,

@@ -225,6 +225,14 @@ def test_threads_keep_the_minute_together() -> None:
     assert len(places) == 50
 
 
+def test_what_no_database_takes_is_not_in_a_reply() -> None:
+    """JSON may say half a character, or NUL: the verdict would be lost with its text."""
+    odd = {"reason": "half \ud800 whole \U0001f600 nothing \x00", "label": "FULL"}
+    found = llm_reply.parse(json.dumps(GOOD | {"answerability": odd}))
+    assert found["answerability"]["reason"] == "half \ufffd whole \U0001f600 nothing \ufffd"
+    json.dumps(found, ensure_ascii=False).encode()
+
+
 def test_the_least_recently_used_reply_goes_first_and_none_lives_longer_than_a_day() -> None:
     cache = ReplyCache(2)
     cache.put("a", "1", {"x": 1}, 0.0)
