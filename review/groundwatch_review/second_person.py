@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, delete, insert, select
 
 from . import accounts
-from .tables import holdout_ticks
+from .tables import console_users, holdout_ticks
 
 NEEDED: Final = 2
 
@@ -51,8 +51,13 @@ def take_back(connection: Connection, candidate_ids: Sequence[str]) -> None:
 
 
 def ticks(connection: Connection, candidate_id: str = "") -> Ticks:
-    """Who released which revision of each hold-out candidate, or of one."""
-    query = select(holdout_ticks)
+    """Who released which revision of each hold-out candidate, or of one.
+
+    Only users are people here. Browsers of before there were any may have been one person's; and whoever was removed
+    and comes back through single sign-on is somebody new by the records.
+    """
+    people = select(console_users.c.user_id)
+    query = select(holdout_ticks).where(holdout_ticks.c.reviewer.in_(people))
     if candidate_id:
         query = query.where(holdout_ticks.c.candidate_id == candidate_id)
     found: dict[tuple[str, int], set[str]] = {}

@@ -8,20 +8,29 @@ from typing import Any
 import pytest
 from console_people import Console, send
 from exportable import NOW, POLICY, REVIEWER, add, make_trace, questions
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Engine, insert, select, update
 
-from groundwatch_review import candidates
+from groundwatch_review import accounts, candidates
 from groundwatch_review.erasure import erase
 from groundwatch_review.export import export_jsonl
 from groundwatch_review.tables import candidates as table
-from groundwatch_review.tables import holdout_ticks
+from groundwatch_review.tables import console_users, holdout_ticks
 
 SECOND_REVIEWER, THIRD_REVIEWER = "rv_fedcba9876543210", "rv_00000000aaaaaaaa"
 
 
+def make_users(engine: Engine) -> None:
+    """An admin, and the reviewers of these tests."""
+    Console(engine).user("root", "admin")
+    with engine.begin() as connection:
+        for user_id in (REVIEWER, SECOND_REVIEWER, THIRD_REVIEWER):
+            row = {"user_id": user_id, "name": user_id, "roles": "reviewer", "holdout": False, "password": ""}
+            connection.execute(insert(console_users).values(**row, created_at=NOW, updated_at=NOW))
+
+
 @pytest.fixture
 def hidden(engine: Engine) -> str:
-    Console(engine).user("root", "admin")
+    make_users(engine)
     return add(engine, make_trace(1, questions("HOLDOUT", 1)[0]), confirm=False)
 
 
@@ -46,11 +55,24 @@ def test_the_hold_out_set_leaves_when_two_people_have_released_it(engine, tmp_pa
 
 
 def test_where_nobody_logs_in_two_browsers_are_not_two_people(engine, tmp_path):
-    candidate_id = add(engine, make_trace(1, questions("HOLDOUT", 1)[0]))
+    candidate_id = add(engine, make_trace(1, questions("HOLDOUT", 1)[0]), confirm=False)
+    for browser in ("rv_1111111111111111", "rv_2222222222222222"):
+        candidates.confirm(engine, candidate_id, browser, NOW)
     assert leaves(engine, tmp_path) == (1, {})
-    Console(engine).user("root", "admin")  # from now on people can be told apart
+    make_users(engine)  # from now on people can be told apart
+    for reviewer in (REVIEWER, SECOND_REVIEWER):
+        assert leaves(engine, tmp_path) == (0, {"second_person": 1})
+        candidates.confirm(engine, candidate_id, reviewer, NOW)
+    assert leaves(engine, tmp_path) == (1, {})
+
+
+def test_whoever_is_removed_and_comes_back_is_not_two_people(engine, tmp_path, hidden):
+    """Single sign-on makes a new user of somebody who was removed here and still has a role there."""
+    candidates.confirm(engine, hidden, REVIEWER, NOW)
+    accounts.remove(engine, REVIEWER)
+    candidates.confirm(engine, hidden, SECOND_REVIEWER, NOW)
     assert leaves(engine, tmp_path) == (0, {"second_person": 1})
-    candidates.confirm(engine, candidate_id, SECOND_REVIEWER, NOW)
+    candidates.confirm(engine, hidden, THIRD_REVIEWER, NOW)
     assert leaves(engine, tmp_path) == (1, {})
 
 
