@@ -273,6 +273,24 @@ def waiting(connection: Connection, app: str) -> int:
     return int(connection.execute(select(func.count()).select_from(sampled_traces).where(where)).scalar_one())
 
 
+def text_is_missing(connection: Connection, scope: Scope) -> bool:
+    """Whether a judge has read answered requests and found no text in them."""
+    reason = json_path(connection, judgements.c.detail, "reasons", 0)
+    where = [
+        sampled_traces.c.app == scope.app,
+        judgements.c.criterion == scope.criterion,
+        judgements.c.label == "not_applicable",
+        judgements.c.identifier == scope.judge,
+        reason == "no_content",
+    ]
+    if scope.since is not None:
+        where.append(sampled_traces.c.started_at >= scope.since)
+    if scope.version is not None:
+        where.append(sampled_traces.c.version == scope.version)
+    read = select(judgements.c.id).join(sampled_traces, sampled_traces.c.trace_id == judgements.c.trace_id)
+    return connection.execute(read.where(*where).limit(1)).first() is not None
+
+
 def json_path(connection: Connection, column: Column[Any], *path: str | int) -> Any:
     """Text at *path* of a JSON text column, on either database."""
     if connection.dialect.name == "sqlite":
@@ -366,7 +384,9 @@ def trace_rows(
     layer = json_path(connection, judgements.c.detail, "fault", "layer")
     confidence = json_number(connection, judgements.c.detail, "fault", "confidence")
     query = json_path(connection, sampled_traces.c.payload, "query")
-    badness = _badness(confidence) if wanted.sort == "worst" else literal(0.0)
+    worst_first = wanted.sort == "worst"
+    badness = _badness(confidence) if worst_first else literal(0.0)
+    order = [badness.desc()] if worst_first else []  # by a constant as well, no index would give the newest
     rows = connection.execute(
         select(
             ledger,
@@ -381,7 +401,7 @@ def trace_rows(
         )
         .select_from(trace_join())
         .where(_trace_where(wanted, query, layer), _beyond(after, badness), ledger.c.verdict != "skipped")
-        .order_by(badness.desc(), ledger.c.started_at.desc(), ledger.c.trace_id.desc())
+        .order_by(*order, ledger.c.started_at.desc(), ledger.c.trace_id.desc())
         .limit(limit)
     )
     return [_trace_row(row) for row in rows]

@@ -182,6 +182,8 @@ def test_rank_flow_of_a_long_list_says_how_many_more_there_are():
         (formats.percent(None), "–"),
         (formats.percent_range(0.26, 0.371), "26–37 %"),
         (formats.percent_range(0.5, 0.5), "all judged"),
+        (formats.points_range(0.281, 0.337), "+28.1 to +33.7 pp"),
+        (formats.points_range(0.31, 0.31), "all judged"),
         (formats.points(-0.031), "−3.1 pp"),
         (formats.seconds(0.0421), "42 ms"),
         (formats.seconds(7.5), "7.50 s"),

@@ -31,7 +31,7 @@ from groundwatch_scorer.judgement import (
     FaultLayer,
     Verdict,
 )
-from groundwatch_scorer.tables import judgements
+from groundwatch_scorer.tables import judgements, verdict_tally
 
 NOW = 1_790_000_000.0
 APP = "manual-assistant"
@@ -104,6 +104,24 @@ def test_traffic_without_verdicts_is_not_a_rate(client, engine):
     assert "0 judged of 40 seen" in text
 
 
+@pytest.mark.parametrize(("reason", "told"), [("no_content", True), ("cancelled", False)])
+def test_requests_that_came_without_text_say_so_and_what_sends_it(client, engine, add_trace, reason, told):
+    """Nothing waits then, and the number of verdicts stays 0 for ever: the reader must learn why."""
+    trace_id = add_trace(query=None, answer=None)
+    assert "holds no text" not in text_of(client.get("/").text)  # not read yet
+    place = {"app": APP, "version": "1.4.2", "stratum": "normal_b0", "criterion": "any_failure", "judge": JUDGE}
+    sums = dict.fromkeys(("weight", "fail_weight", "weight_sq", "missing_weight"), 0.0) | {"judged": 0, "failed": 0}
+    row = {"bucket_start": int(NOW) - 60, **place, **sums, "not_applicable_weight": 1.0}
+    verdict = {"criterion": "any_failure", "label": "not_applicable", "annotator_kind": "CODE", "identifier": JUDGE}
+    detail = orjson.dumps({"reasons": [reason]}).decode()
+    with engine.begin() as connection:
+        storage.add_to_tally(connection, verdict_tally, [row])
+        connection.execute(insert(judgements).values(trace_id=trace_id, judged_at=NOW, detail=detail, **verdict))
+    text = text_of(client.get("/").text)
+    assert ("What was read holds no text" in text) is told
+    assert ('capture_content="text"' in text) is told
+
+
 def test_a_rate_on_a_handful_of_verdicts_does_not_look_like_a_rate(client, add_trace):
     answer, source = "Up to 40 MB.", "An attachment may be 50 MB."
     claim = ClaimVerdict(answer, 0, len(answer), Verdict.CONTRADICTED, 0.95)
@@ -122,6 +140,8 @@ def test_a_rate_on_a_handful_of_verdicts_does_not_look_like_a_rate(client, add_t
     assert "100–100" not in page
     assert "100 % all judged" in text_of(page)
     assert "nothing was left to chance, so there is no interval" in text_of(page)
+    assert "Everything was judged, so here it is the same." in text_of(page)
+    assert "not the rate that users meet" not in page
 
 
 def test_a_rate_on_enough_verdicts_is_shown_as_one(client, world):

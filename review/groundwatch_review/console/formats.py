@@ -39,6 +39,9 @@ def points(difference: float) -> str:
 
 
 def points_range(low: float, high: float) -> str:
+    """The interval of a difference; none where every request of both versions was judged."""
+    if low == high:
+        return "all judged"
     return f"{points(low).removesuffix(' pp')} to {points(high)}"
 
 

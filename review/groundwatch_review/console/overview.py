@@ -140,6 +140,7 @@ class Overview:
     completed: float
     judged: int
     waiting: int
+    text_is_missing: bool  # told only while nothing could be judged
     step_seconds: int
     steps: tuple[Step, ...]
     versions: tuple[VersionLine, ...]
@@ -228,6 +229,7 @@ def read(
         completed=sum(cell.traffic for cell in cells),
         judged=sum(cell.judged for cell in cells),
         waiting=queries.waiting(connection, asked.app),
+        text_is_missing=_text_is_missing(connection, scope, cells),
         step_seconds=width,
         steps=_steps(cells, origin, width),
         versions=lines,
@@ -237,6 +239,16 @@ def read(
         strata=_strata(cells, total, queries.inclusion(connection, scope)),
         needs_review=review_queue.size(connection, asked.app, reader),
         seconds=() if asked.version else _seconds(connection, asked, scope.since, now),
+    )
+
+
+def _text_is_missing(connection: Connection, scope: Scope, cells: Sequence[Cell]) -> bool:
+    """Asked only where nothing could be judged although something was read: elsewhere there is a rate to look at."""
+    nothing_judged = not any(cell.judged for cell in cells)
+    return (
+        nothing_judged
+        and any(cell.not_applicable_weight for cell in cells)
+        and queries.text_is_missing(connection, scope)
     )
 
 
