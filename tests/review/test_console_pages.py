@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import Engine, event, insert, select, update
 from starlette.testclient import TestClient
 
 from groundwatch_alerts import tallies
@@ -304,6 +304,19 @@ def test_search_finds_text_of_sampled_traces_literally(client, world, add_trace)
     wanted = add_trace(0xAAA, query="what does 100%_sure mean")
     assert listed(client.get("/traces", params={"q": "100%_SURE"}).text) == [wanted]
     assert listed(client.get("/traces", params={"q": "最大能传"}).text)
+
+
+@pytest.mark.parametrize("new_database", ["sqlite"], indirect=True)
+def test_the_newest_of_a_version_are_read_without_sorting_all_of_them(engine):
+    asked: list[tuple[str, Any]] = []
+    with engine.connect() as connection:
+        event.listen(engine, "before_cursor_execute", lambda *what: asked.append((what[2], what[3])))
+        queries.trace_rows(connection, queries.TraceFilter(app="shop", version="v1"), 50)
+        statement, values = asked[-1]
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all()
+    steps = [row.detail for row in plan]
+    assert any("ix_ledger_app_version_started_at" in step for step in steps)
+    assert "USE TEMP B-TREE FOR ORDER BY" not in steps, steps
 
 
 def test_worst_first_begins_with_failures_that_users_complained_of(client, world):

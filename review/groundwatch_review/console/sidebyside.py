@@ -64,10 +64,12 @@ class SideBySide:
     def pairs(self, request: Request, connection: Connection, app: str, a: str, b: str) -> list[SameQuestion]:
         """Questions that failed in *b* and were asked of *a* too, the most telling first."""
         before = {
-            _words(row.query): row for verdict in ("fail", "pass") for row in _rows(connection, app, a, verdict)
+            _words(row.query): row
+            for verdict in ("fail", "pass")
+            for row in _rows(connection, app, a, verdict, sort="newest")
         }
         found: dict[str, SameQuestion] = {}
-        for row in _rows(connection, app, b, "fail"):
+        for row in _rows(connection, app, b, "fail", sort="worst"):
             words = _words(row.query)
             if words and words in before:
                 pair = SameQuestion(row.query, replace(before[words], query=None), replace(row, query=None))
@@ -77,8 +79,8 @@ class SideBySide:
         return self._views.questions(request, telling[:PAIRS_SHOWN])
 
 
-def _rows(connection: Connection, app: str, version: str, verdict: str) -> list[TraceRow]:
-    return queries.trace_rows(connection, TraceFilter(app, version, verdict=verdict, sort="worst"), _LOOKED_AT)
+def _rows(connection: Connection, app: str, version: str, verdict: str, *, sort: str) -> list[TraceRow]:
+    return queries.trace_rows(connection, TraceFilter(app, version, verdict=verdict, sort=sort), _LOOKED_AT)
 
 
 def _words(text: str | None) -> str:
