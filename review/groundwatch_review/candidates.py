@@ -78,7 +78,7 @@ def create(
         others = [other for other in families.stored(connection) if held is None or other != read(held)]
     document = build(trace, judged, review, voices, key, now, policy=policy, verdict=verdict, others=others)
     if held is not None:
-        _revise(engine, read(held), document, now)
+        _revise(engine, str(held.candidate_id), document, now)
         return str(held.candidate_id)
     row = {
         "candidate_id": document["candidate_id"],
@@ -97,24 +97,29 @@ def create(
 _CONTENT = ("question", "evidence", "answer", "expectation", "fault")
 
 
-def _revise(engine: Engine, held: Mapping[str, Any], document: dict[str, Any], now: float) -> None:
-    """Put *document* in place of *held* where it says anything else.
+def _revise(engine: Engine, candidate_id: str, document: dict[str, Any], now: float) -> None:
+    """Put *document* in place of the one that is held where it says anything else. What was erased stays away.
 
-    The family stays while the fault does: whoever has the old one must not find it across the split.
+    The identifier stays, also under another key. The family stays while the fault does: whoever has the old one must
+    not find it across the split.
     """
-    if all(held.get(part) == document.get(part) for part in _CONTENT):
-        return
-    document["revision"] = held.get("revision", 1) + 1
-    if held["fault"]["layer"] == document["fault"]["layer"]:
-        document["family"], document["split"] = held["family"], held["split"]
     with engine.begin() as connection:
+        row = connection.execute(_by_id(candidate_id).with_for_update()).one_or_none()
+        held = None if row is None else read(row)
+        if held is None or all(held.get(part) == document.get(part) for part in _CONTENT):
+            return
+        document["candidate_id"] = candidate_id
+        document["revision"] = held.get("revision", 1) + 1
+        if held["fault"]["layer"] == document["fault"]["layer"]:
+            document["family"], document["split"] = held["family"], held["split"]
         _store(connection, document, now, confirmed=False)
 
 
 def note_readers(engine: Engine, trace_id: str, now: float) -> None:
     """Say in the candidate of *trace_id*, if there is one, who has read the trace by now, and how many agree."""
     with engine.begin() as connection:
-        row = connection.execute(select(candidates).where(candidates.c.trace_id == trace_id)).one_or_none()
+        about = select(candidates).where(candidates.c.trace_id == trace_id)
+        row = connection.execute(about.with_for_update()).one_or_none()
         review = connection.execute(select(reviews).where(reviews.c.trace_id == trace_id)).mappings().one_or_none()
         if row is None or review is None:
             return

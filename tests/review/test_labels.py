@@ -246,6 +246,15 @@ def test_the_same_label_again_leaves_the_candidate_as_it_was(engine: Engine) -> 
     assert (document["revision"], document["review"]["status"]) == (1, "REVIEWED")
 
 
+def test_a_correction_reaches_the_candidate_also_when_the_key_is_another_by_now(engine: Engine) -> None:
+    candidate_id = add(engine, TRACE)
+    desk.decide(engine, TRACE.trace_id, Label("confirmed", "rerank"), REVIEWER, NOW + 1)
+    other = b"another key of thirty-two bytes!"
+    assert candidates.create(engine, TRACE.trace_id, other, NOW + 1, policy=POLICY) == candidate_id
+    document = candidates.load(engine, candidate_id)
+    assert (document["fault"]["layer"], document["revision"]) == ("RERANK", 2)
+
+
 def test_another_layer_is_another_family(engine: Engine) -> None:
     before = candidates.load(engine, add(engine, TRACE))
     document = label_and_make(engine, Label("confirmed", "rerank"), NOW + 1)
