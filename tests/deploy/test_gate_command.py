@@ -84,7 +84,17 @@ def test_an_application_that_is_away_is_not_measured(the_set, capsys):
     code, found = gate(the_set, "--url", "http://127.0.0.1:9/", "--retries", "0", capsys=capsys)
     assert (code, found["decision"]) == (3, "not_measured")
     assert found["executions"]["failed"] == {"unreachable": found["executions"]["asked"]}
+    assert found["executions"]["said"] == ["no connection (ConnectionRefusedError)"]
     assert {score["applicable"] for score in found["scores"].values()} == {0}
+
+
+def test_the_report_says_why_nothing_was_answered(the_set, tmp_path, capsys):
+    one = tmp_path / "one.jsonl"
+    one.write_text(the_set.read_text().splitlines(keepends=True)[0])
+    assert main(["gate", "--set", str(one), "--command", f"{sys.executable} not_there.py", "--retries", "0"]) == 3
+    said = capsys.readouterr().out
+    assert "0 of 1 questions got a reply; 0 were asked again; 1 crashed." in said
+    assert "Said of them: the command ended with 2." in said
 
 
 def test_an_application_that_no_longer_tells_its_context_does_not_pass(

@@ -67,9 +67,10 @@ def _p_value(p: float | None) -> str:
 def _executions(verdict: Verdict) -> list[str]:
     e = verdict.executions
     failed = ", ".join(f"{count} {reason}" for reason, count in e.failed.items()) or "none failed"
+    said = f" Said of them: {'; '.join(e.said)}. Ask one question by hand to see more." if e.said else ""
     return [
         "## Executions",
-        f"{e.succeeded} of {e.asked} questions got a reply, {e.retried} after a retry; {failed}.",
+        f"{e.succeeded} of {e.asked} questions got a reply; {e.retried} were asked again; {failed}.{said}",
     ]
 
 

@@ -65,7 +65,8 @@ class HttpTarget:
 def _unreachable(error: Exception, timeout_seconds: float) -> NotAsked:
     if isinstance(getattr(error, "reason", None), TimeoutError):
         return NotAsked("timeout", f"no connection within {timeout_seconds:g} s")
-    return NotAsked("unreachable", type(error).__name__)
+    cause = getattr(error, "reason", error)
+    return NotAsked("unreachable", f"no connection ({type(cause).__name__})")
 
 
 class CommandTarget:

@@ -25,6 +25,8 @@ from groundwatch_review.gate.scores import GATING, LAYER_OF
 
 Decision = Literal["passed", "blocked", "not_measured", "measured"]
 
+_MOST_SAID = 3  # different remarks on questions without a reply
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreSummary:
@@ -43,6 +45,7 @@ class Executions:
     succeeded: int
     retried: int  # items that needed more than one try
     failed: Mapping[str, int]  # by the reason of the last try
+    said: tuple[str, ...] = ()  # what was said of the last tries, the most frequent first; no text of the application
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,13 @@ def _executions(results: Sequence[ItemResult]) -> Executions:
         succeeded=sum(result.executed for result in results),
         retried=sum(len(result.tries) > 1 for result in results),
         failed=dict(sorted(failed.items())),
+        said=_said(results),
     )
+
+
+def _said(results: Sequence[ItemResult]) -> tuple[str, ...]:
+    notes = Counter(result.tries[-1].note for result in results if not result.executed and result.tries[-1].note)
+    return tuple(note for note, _count in notes.most_common(_MOST_SAID))
 
 
 def _summaries(results: Sequence[ItemResult]) -> dict[str, ScoreSummary]:
