@@ -18,6 +18,7 @@ from groundwatch_review.redaction.rules import Detector, Span
 # Names that no labelled row of the development set holds.
 NAMED = [
     ("Ask Thaddeus Kowalczyk about it.", "Kowalczyk"),
+    ("In Hong Kong Thaddeus Kowalczyk asked.", "Thaddeus Kowalczyk"),
     ("Was it Moreau, Henrietta who signed?", "Moreau, Henrietta"),
     ("Dear Zbigniew,\nyour parcel is late", "Zbigniew"),
     ("it broke again\n\nKind regards,\nOdalys Brannigan", "Odalys"),
@@ -77,8 +78,11 @@ KEPT = [
     "联系人：客服部，负责人：平台管理员。",
     "请给许可证反馈；“高并发”见雷达图（余弦值），夏令时、叶节点：见下。",
     "张家口、金华、常德、徐家汇和韩国（沈阳）的门店。",
+    "西方国家、韩国国家队和俄罗斯总统谈生态文明建设，有待于国家批准。",
     "我是高级会员，请问高级经理怎么申请？",
     "Customer name is NOT NULL; NAME: POSTGRES PASSWORD; Server name: Web Frontend; EMPLOYEE TABLE SCHEMA",
+    "Hong Kong's office, San Francisco, San Jose, São Paulo, Abu Dhabi, Sri Lanka, St. Louis and Ann Arbor.",
+    "It took 200 ms. Kubernetes restarts after 1.5ms; Ms. The is nobody.",
     "From Kuala Lumpur to Rio de Janeiro: Sqlalchemy Alembic, Airbyte Fivetran, Alibaba Tongyi Qianwen.",
 ]
 

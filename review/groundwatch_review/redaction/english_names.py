@@ -135,11 +135,29 @@ def _stems(word: str) -> Iterator[str]:
             yield word.removesuffix(ending) + instead
 
 
+_TOWNS: Final = (
+    "Abu Dhabi|Addis Ababa|Ann Arbor|Baja California|Banja Luka|Baton Rouge|Belo Horizonte|Buenos Aires|Burkina Faso|"
+    "Cape Town|Cape Verde|Chiang Mai|Ciudad Juarez|Colorado Springs|Corpus Christi|Costa Rica|Da Nang|"
+    "Dar es Salaam|Den Haag|Des Moines|East Timor|El Paso|El Salvador|Fort Worth|Grand Rapids|Ho Chi Minh|Hong Kong|"
+    "Jersey City|Kansas City|Kuala Lumpur|La Paz|La Plata|Las Palmas|Las Vegas|Le Havre|Le Mans|Los Angeles|"
+    "Mar del Plata|Mexico City|Monte Carlo|Mountain View|New Delhi|New Orleans|New York|Nizhny Novgorod|Novi Sad|"
+    "Nuevo Leon|Palma de Mallorca|Palo Alto|Panama City|Phnom Penh|Port Louis|Port Said|Porto Alegre|Puerto Rico|"
+    "Quebec City|Reggio Emilia|Rio de Janeiro|Saint Petersburg|Salt Lake City|San Antonio|San Diego|San Francisco|"
+    "San Jos[eé]|San Juan|San Marino|San Mateo|San Salvador|San Sebastian|Santa Barbara|Santa Clara|Santa Cruz|"
+    "Santa Fe|Santa Monica|Santiago de Chile|Santo Domingo|S[aã]o Paulo|Saudi Arabia|Sierra Leone|Sri Lanka|"
+    "St\\.? Louis|Tel Aviv|Terre Haute|Virginia Beach|West Virginia"
+)
+_TOWN: Final = re.compile(rf"(?<![{_LETTER}])(?:{_TOWNS})(?![{_LETTER}])")
+
+
 def capitalised_runs(text: str) -> Iterator[list[re.Match[str]]]:
-    """Neighbouring capitalised words: ``Ana B. Cruz``, ``Cruz, Ana``."""
+    """Neighbouring capitalised words: ``Ana B. Cruz``, ``Cruz, Ana``. A town of several words is none of them."""
+    towns = [match.span() for match in _TOWN.finditer(text)][::-1]
     run: list[re.Match[str]] = []
     for match in _WORD.finditer(text):
-        if not match.group()[0].isupper():
+        while towns and towns[-1][1] <= match.start():
+            towns.pop()
+        if not match.group()[0].isupper() or (towns and towns[-1][0] <= match.start()):
             continue
         if run and not _GAP.fullmatch(text, run[-1].end(), match.start()):
             yield run

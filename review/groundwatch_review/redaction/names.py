@@ -79,11 +79,8 @@ def _announced(pattern: str) -> Rule:
 
 
 _ENGLISH: Final = (
-    Rule(
-        "PERSON",
-        re.compile(rf"(?<![A-Za-z])(?i:mr|mrs|ms|miss|dr|prof|professor|sir|madam)\.? ({_FULL})"),
-        view="folded",
-        group=1,
+    _announced(
+        rf"(?<![A-Za-z])(?:(?i:mr|mrs|miss|dr|prof|professor|sir|madam)|M[sS]|(?<![0-9])(?<![0-9] )ms)\.? ({_FULL})"
     ),
     _announced(
         rf"""(?<![A-Za-z])(?i:name)(?:["']?\s?[:=]\s?["']?| (?:is|was|to|on card|on the card)[:]? )({_FULL})"""
@@ -136,7 +133,7 @@ _NOT_ALONE: Final = (
 _FUNCTION: Final = "的了在是和与说也已想要有于被把给从对向来去到还就都很及或将办致反没收登申"
 _NAME: Final = rf"({_SURNAME} ?[\u4e00-\u9fff](?:[\u4e00-\u9fff](?<![{_FUNCTION}]))?)"
 HONORIFIC: Final = (
-    r"(?:先生|女士|小姐|太太|经理|老师|医生|律师|师傅|主任|同学|阿姨|教授|总(?![额计数量体是之共结部会]))"
+    r"(?:先生|女士|小姐|太太|经理|老师|医生|律师|师傅|主任|同学|阿姨|教授|总(?![额计数量体是之共结部会统领局]))"
 )
 
 
@@ -188,7 +185,11 @@ _CHINESE: Final = (
         group=1,
         accepts=lambda match, _view: not _begins_a_word(match),
     ),
-    Rule("PERSON", re.compile(rf"(?:{_SURNAME}) ?[{_GIVEN}]{{2}}"), view="folded"),
+    Rule(
+        "PERSON",
+        re.compile(rf"(?!韩国|文明建|.国家)(?:{_SURNAME}) ?[{_GIVEN}]{{2}}"),  # 西方国家, 生态文明建设
+        view="folded",
+    ),
     # Two characters need an edge on both sides: a bracket, a comma, a particle, the name of a file.
     Rule(
         "PERSON",
