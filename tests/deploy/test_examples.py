@@ -164,3 +164,9 @@ def test_grafana_is_given_the_datasource_and_the_folder_of_our_dashboards():
     for path in found:
         variables = {one["name"]: one for one in json.loads(path.read_text())["templating"]["list"]}
         assert variables["datasource"]["query"] == source["type"], path.name
+
+
+def test_the_image_brings_the_extra_of_everything_that_serve_can_be_configured_for():
+    text = (EXAMPLES / "compose" / "Dockerfile").read_text(encoding="utf-8")
+    built, installed = (set(found.split(",")) for found in re.findall(r'\[([a-z,]+)\]"', text))
+    assert built == installed == {"monitor", "grpc", "kafka", "oidc", "postgres"}
