@@ -6,7 +6,6 @@ import json
 import math
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from alerting import running, until
+from local_server import served
 
 from groundwatch_alerts.alert_rules import application_groups
 from groundwatch_alerts.estimate_rules import estimate_group
@@ -204,15 +204,8 @@ def exporting(exporter: Exporter) -> Iterator[list[str]]:
         def log_message(self, format: str, *args: object) -> None:
             """Nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Page)) as server:
         yield [f"127.0.0.1:{server.server_address[1]}/{process}" for process in ("steady", "restarted")]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.mark.service("prometheus")

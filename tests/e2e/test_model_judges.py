@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from local_server import served
 
 from groundwatch_deploy.serve import Monitor
 from groundwatch_deploy.settings import load
@@ -81,14 +81,8 @@ def scripted_model() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/v1", asked
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        yield f"http://127.0.0.1:{server.server_port}/v1", asked
 
 
 def request_of(number: int, answer: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import queue
 import shutil
 import socketserver
 import subprocess
-import threading
 import time
 import urllib.parse
 import urllib.request
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torture
+from local_server import served
 
 FASTER = {
     "interval: 1m": "interval: 500ms",
@@ -50,15 +50,8 @@ def webhook() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
         def log_message(self, format: str, *args: object) -> None:
             """Nothing: what was sent is in the queue."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Receiver)) as server:
         yield f"http://127.0.0.1:{server.server_address[1]}", messages
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @contextmanager
@@ -79,15 +72,10 @@ def mailbox() -> Iterator[tuple[str, queue.Queue[str]]]:
                     mails.put(b"".join(iter(self.rfile.readline, b".\r\n")).decode())
                 self.say("221 bye" if word == b"QUIT" else "250 mailbox")
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Session) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{server.server_address[1]}", mails
-        finally:
-            server.shutdown()
-            thread.join()
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Session)
+    server.daemon_threads = True
+    with served(server):
+        yield f"127.0.0.1:{server.server_address[1]}", mails
 
 
 @contextmanager

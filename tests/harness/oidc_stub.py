@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import json
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+from local_server import served
 
 CLIENT, SECRET = "groundwatch", "s3cret-of-the-client"
 
@@ -138,11 +138,5 @@ def serving(stub: Stub) -> Iterator[Stub]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     stub.issuer = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with served(server):
         yield stub
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -13,11 +13,12 @@ import json
 import os
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from local_server import served
 
 REASON = "The passage says this in nearly the same words here."
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*")
@@ -71,14 +72,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def recording(reply: Callable[[dict[str, Any]], str]) -> Iterator[Recorder]:
-    with Recorder(reply) as recorder:
-        thread = threading.Thread(target=recorder.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield recorder
-        finally:
-            recorder.shutdown()
-            thread.join()
+    with served(Recorder(reply)) as recorder:
+        yield recorder
 
 
 def _text(content: Any) -> str:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from local_server import served
+
 from groundwatch_collector.ragtrace import Document, Outcome, RagTrace
 
 Answer = Callable[["Handler", dict[str, Any]], None]
@@ -65,16 +67,11 @@ class Server(ThreadingHTTPServer):
 @contextmanager
 def serving(*script: Answer) -> Iterator[Server]:
     """Answer request by request with *script*; its last entry answers all that follow."""
-    server = Server(*script)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.released.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with served(Server(*script)) as server:
+        try:
+            yield server
+        finally:
+            server.released.set()
 
 
 def completion(content: Any, finish: str = "stop", **message: Any) -> bytes:

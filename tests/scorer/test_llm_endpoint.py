@@ -5,13 +5,13 @@ from __future__ import annotations
 import ipaddress
 import json
 import socket
-import threading
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import openai
 import pytest
+from local_server import served
 
 from groundwatch_scorer.address_guard import EndpointRefused, refusal_of
 from groundwatch_scorer.llm_endpoint import OPENAI_URL, check_url, open_client
@@ -96,13 +96,8 @@ class Recorder(BaseHTTPRequestHandler):
 def listener() -> Iterator[tuple[int, list[str]]]:
     hosts: list[str] = []
     handler = type("Handler", (Recorder,), {"hosts": hosts})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server.server_address[1], hosts
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
+        yield server.server_address[1], hosts
 
 
 def ask(client: openai.OpenAI) -> str | None:
