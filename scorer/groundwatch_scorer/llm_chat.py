@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ from groundwatch_scorer.llm_budget import MinuteBudget
 from groundwatch_scorer.llm_reply import SCHEMA, SCHEMA_NAME
 
 Message = Mapping[str, str]
+
+log = logging.getLogger(__name__)
 
 _MOST_BYTES = 2 * 1024 * 1024  # of a reply; a judgement is a few kilobytes
 _MOST_STEPS = 6  # form twice, seed, temperature, max_tokens, and the call that is accepted
@@ -116,8 +119,7 @@ class Chat:
                     raise
                 self._sleep(wait)
             else:
-                with self._lock:
-                    self._failures = 0
+                self._answered()
                 return replace(reply, retried=attempt > 0)
         raise AssertionError  # the last attempt returns or raises
 
@@ -182,6 +184,12 @@ class Chat:
             if self._clock() > deadline:
                 raise Unanswered("timeout")
 
+    def _answered(self) -> None:
+        with self._lock:
+            was_away, self._failures = self._failures >= _FAILURES_TO_PAUSE, 0
+        if was_away:
+            log.info("judge model %s answers again", self._model)
+
     def _count(self, reason: str) -> None:
         """Three failures of the endpoint in a row open a pause, twice as long after each further one."""
         with self._lock:
@@ -189,6 +197,10 @@ class Chat:
                 self._failures = 0
                 return
             self._failures += 1
+            if self._failures == _FAILURES_TO_PAUSE:
+                log.warning(
+                    "judge model %s gives no verdicts (%s) and is tried again with pauses", self._model, reason
+                )
             if self._failures >= _FAILURES_TO_PAUSE:
                 pause = self._first_pause * 2 ** (self._failures - _FAILURES_TO_PAUSE)
                 self._paused_until = self._clock() + min(_LONGEST_PAUSE_SECONDS, pause)

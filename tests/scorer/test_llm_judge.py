@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -833,7 +834,8 @@ def test_readings_at_once_read_each_trace_for_itself(judge_at) -> None:
         assert all(str(n) in c.text for c in assessment.claims)
 
 
-def test_an_endpoint_that_is_down_is_left_alone_for_a_while(judge_at) -> None:
+def test_an_endpoint_that_is_down_is_left_alone_for_a_while(judge_at, caplog) -> None:
+    caplog.set_level(logging.INFO, logger="groundwatch_scorer")
     clock = [0.0]
     with serving(*[status(500)] * 4, model()) as server:
         judge = judge_at(server, clock=lambda: clock[0], pause_seconds=30)
@@ -847,6 +849,9 @@ def test_an_endpoint_that_is_down_is_left_alone_for_a_while(judge_at) -> None:
         clock[0] += 30
         assert judge.assess(make_trace()).unscored_reason == ""
         assert judge.assess(make_trace()).unscored_reason == ""
+    gone, back = [record.getMessage() for record in caplog.records if record.name.startswith("groundwatch_scorer")]
+    assert "gives no verdicts (server_error) and is tried again with pauses" in gone  # once, not for each trace
+    assert "answers again" in back
 
 
 # --- money --------------------------------------------------------------------------------------------------------
