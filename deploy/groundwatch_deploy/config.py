@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import math
 import os
+import re
 import secrets as random_secrets
 import tomllib
 import types
@@ -51,6 +52,8 @@ def read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML ({error})") from error
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid TOML (nested too deeply)") from None
 
 
 def refuse_unknown(found: Mapping[str, Any], known: typing.Iterable[str], where: str) -> None:
@@ -60,6 +63,8 @@ def refuse_unknown(found: Mapping[str, Any], known: typing.Iterable[str], where:
         if key not in names:
             near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(names))}"
+            if re.search(r"secret|password|token$|api_?key", key):  # the nearest name is no place for it
+                hint = "a secret comes from an environment variable, never from this file; see docs/configuration.md"
             raise ConfigError(f"{where}: unknown key {key!r}; {hint}")
 
 

@@ -37,6 +37,7 @@ def test_values_of_the_right_type_are_taken():
     [
         ({"cuont": 1}, r"\[e\]: unknown key 'cuont'; did you mean 'count'\?"),
         ({"zzz": 1}, r"\[e\]: unknown key 'zzz'; known keys: count, names, rates, ratio"),
+        ({"count_secret": "4711"}, r"'count_secret'; a secret comes from an environment variable"),
         ({"count": "2"}, r"\[e\]\.count: expected int, found str"),
         ({"count": True}, r"\[e\]\.count: expected int, found bool"),
         ({"names": ["a", 1]}, r"\[e\]\.names: expected str, found int"),
@@ -53,7 +54,10 @@ def test_an_unknown_section_names_the_nearest():
         refuse_unknown({"sever": {}}, ("server", "judge"), "groundwatch.toml")
 
 
-@pytest.mark.parametrize(("text", "message"), [("a = ", "not valid TOML"), (None, "cannot be read")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a = ", "not valid TOML"), ("a = " + "[" * 9_999, "nested too deeply"), (None, "cannot be read")],
+)
 def test_a_file_that_cannot_be_used_is_named(tmp_path, text, message):
     path = tmp_path / "groundwatch.toml"
     if text is not None:

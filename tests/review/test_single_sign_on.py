@@ -503,11 +503,15 @@ def test_without_configuration_there_is_nothing_to_begin(console, engine):
         ({"client_id": ""}, "client_id is empty"),
         ({"scopes": ("profile",)}, "openid"),
         ({"reviewers": (), "admins": ()}, "nobody could come in"),
+        ({"admins": ("",)}, "has an empty value"),
+        ({"holdout": (" ",)}, "has an empty value"),
+        ({"role_claim": ""}, "role_claim is empty"),
     ],
 )
 def test_a_configuration_that_cannot_work_is_refused_at_the_start(stub, changes, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=said) as error:
         config_for(stub, **changes)
+    assert "user:pw" not in str(error.value)
 
 
 def test_without_its_extra_the_monitor_says_what_to_install(stub, monkeypatch):

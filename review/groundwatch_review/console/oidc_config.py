@@ -49,6 +49,14 @@ class OidcConfig:
             raise ValueError("client_id is empty; accepted: the identifier that the provider gave this console")
         if "openid" not in self.scopes:
             raise ValueError(f"scopes is {list(self.scopes)}; accepted: with 'openid' in it")
+        if not self.role_claim.strip():
+            raise ValueError("role_claim is empty; accepted: the name of a claim, as 'groups'")
+        listed = (*self.values_of_roles.values(), self.holdout)
+        if any(not value.strip() for values in listed for value in values):
+            raise ValueError(
+                "viewers, reviewers, exporters, admins or holdout has an empty value, which many people's claims may "
+                "hold; accepted: texts that are not empty"
+            )
         if not any(values for values in self.values_of_roles.values()):
             raise ValueError(
                 "no value of role_claim gives a role, so nobody could come in; accepted: one of viewers, reviewers, "
@@ -74,12 +82,13 @@ def _check_address(name: str, address: str) -> None:
     try:
         parts = urlsplit(address)
         _port = parts.port
-    except ValueError as error:
-        raise ValueError(f"{name} is {address!r}, which is no address ({error})") from None
-    plain = not (parts.username or parts.password or parts.query or parts.fragment) and bool(parts.hostname)
-    if not plain or not is_safe(parts):
+    except ValueError:
+        raise ValueError(f"{name} is no address that can be read; accepted: https://host") from None
+    plain = not (parts.username or parts.password or parts.query or parts.fragment)
+    if not plain or not parts.hostname or not is_safe(parts):
+        found = repr(address) if plain else "an address with a user, query or fragment"  # which may be a secret
         raise ValueError(
-            f"{name} is {address!r}; accepted: https://host, without user, query or fragment; http:// only on this "
+            f"{name} is {found}; accepted: https://host, without user, query or fragment; http:// only on this "
             "machine"
         )
 
