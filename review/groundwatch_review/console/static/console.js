@@ -49,15 +49,17 @@
     return true;
   };
 
+  /* Details that hold a form are opened to write in it. The event comes late: after a key the next one would be lost. */
+  const beginToWrite = (details) => { if (details?.open) details.querySelector("input[type=text]").focus(); };
+  for (const details of document.querySelectorAll("details[data-first-field]"))
+    details.addEventListener("toggle", () => beginToWrite(details));
+
   const act = (element) => {
     if (element.matches("textarea, input[type=search]")) element.focus();
     else element.click();
+    if (element.matches("summary")) beginToWrite(element.closest("details[data-first-field]"));
     return true;
   };
-
-  /* Details that hold a form are opened to write in it. */
-  for (const details of document.querySelectorAll("details[data-first-field]"))
-    details.addEventListener("toggle", () => { if (details.open) details.querySelector("input[type=text]").focus(); });
 
   const press = (key) => {
     if (going) {
