@@ -119,10 +119,12 @@ class Served:
         self.write(self.ports[0])
         command = [sys.executable, "-m", "groundwatch_deploy", "serve", "--json", "--config", str(self.config)]
         command += ["--ingest-port", "0", "--console-port", "0", "--data-dir", str(folder / "data")]
+        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup we are deaf to it, and children with us
         with self._said.open("wb") as said:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True
             )
+        signal.signal(signal.SIGHUP, before)
 
     def write(self, metrics_port: int | str) -> None:
         self.config.write_text(f"[server]\nmetrics_port = {metrics_port}\n")

@@ -363,10 +363,12 @@ def test_handles_that_the_garbage_collector_ends_do_not_block(configured):
             cycle.append(cycle)
             del cycle
             ask()
-        gc.collect()
     finally:
         gc.set_threshold(*before)
-    assert groundwatch.flush(10).pending == 0
+    deadline = time.monotonic() + 20
+    # Python collects nothing while another thread is at it, so once may be too few.
+    while gc.collect() >= 0 and groundwatch.flush(10).pending + groundwatch.stats().sent < 600:
+        assert time.monotonic() < deadline, groundwatch.stats()
     assert groundwatch.stats().sent == 600
 
 
@@ -435,9 +437,10 @@ def test_feedback_keeps_its_id_through_retries(configured):
 
 
 @pytest.mark.parametrize("trace_id", ["", "nonsense", "0" * 32, None, 5, "g" * 32])
-def test_feedback_without_a_trace_is_counted_and_never_raises(configured, trace_id):
+def test_feedback_without_a_trace_is_counted_and_never_raises(configured, trace_id, caplog):
     groundwatch.feedback(trace_id, score=1)
     assert groundwatch.stats().feedback_dropped == {"bad_trace_id": 1}
+    assert "a new one is used" not in caplog.text  # that is what becomes of a request, not of feedback
 
 
 def test_refused_feedback_is_counted(configured):
