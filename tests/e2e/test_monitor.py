@@ -137,7 +137,8 @@ def test_a_second_monitor_on_the_same_data_is_refused(tmp_path, capsys):
 def test_a_port_in_use_is_named(tmp_path, capsys):
     with Monitor(settings_in(tmp_path / "one")) as monitor:
         port = monitor.start().ingest.rpartition(":")[2]
-        assert main(["serve", "--data-dir", str(tmp_path / "two"), "--ingest-port", port]) == 2
+        others = ["--console-port", "0", "--metrics-port", "0"]
+        assert main(["serve", "--data-dir", str(tmp_path / "two"), "--ingest-port", port, *others]) == 2
         assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
