@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
 
 from .desk import Refused
 from .tables import saved_views
@@ -54,6 +55,13 @@ def save(engine: Engine, view: SavedView, now: float) -> str:
     Raises :class:`Refused` for a name that cannot be read, and beyond the bounds.
     """
     _check(view)
+    try:
+        return _keep(engine, view, now)
+    except IntegrityError:  # the same name, saved twice at the same moment: the later one stands
+        return _keep(engine, view, now)
+
+
+def _keep(engine: Engine, view: SavedView, now: float) -> str:
     table = saved_views
     with engine.begin() as connection:
         mine = (table.c.owner == view.owner) & (table.c.name == view.name)

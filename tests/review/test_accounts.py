@@ -313,3 +313,21 @@ def test_with_a_user_go_the_own_views_and_the_shared_ones_stay(engine):
     accounts.remove(engine, "anna", even_the_last=True)
     with engine.connect() as connection:
         assert [view.name for view in saved_views.seen_by(connection, anna.user_id)] == ["ours"]
+
+
+@pytest.mark.parametrize(
+    "new_database", [pytest.param("postgresql", marks=pytest.mark.service("postgresql"))], indirect=True
+)
+def test_a_view_that_is_saved_twice_at_the_same_moment_is_one(engine, monkeypatch):
+    """On SQLite one waits for the other."""
+    first, second = (SavedView(f"sv_{n}", "rv_1", "failed", query, False) for n, query in ((1, "a=1"), (2, "a=2")))
+    check = saved_views._check_room
+
+    def meanwhile(*what):
+        monkeypatch.setattr(saved_views, "_check_room", check)
+        saved_views.save(engine, first, NOW)
+
+    monkeypatch.setattr(saved_views, "_check_room", meanwhile)
+    assert saved_views.save(engine, second, NOW) == "sv_1"
+    with engine.connect() as connection:
+        assert [view.query for view in saved_views.seen_by(connection, "rv_1")] == ["a=2"]
