@@ -261,7 +261,7 @@ def feedback_token(trace_id: str, *, user: str | None = None) -> str:
         tell_once("unconfigured", "groundwatch: configure() was not called; nothing is recorded")
         return ""
     try:
-        trace = _parse_trace_id(trace_id)
+        trace = _parse_trace_id(trace_id, "it gets no feedback token")
         return client.feedback_token(trace, None if user is None else str(user)) if trace else ""
     except Exception as error:
         note_internal_error("feedback_token", error)
@@ -284,7 +284,7 @@ def _queue_feedback(
         tell_once("unconfigured", "groundwatch: configure() was not called; nothing is recorded")
         return
     settings, lane = client.settings, client.lane
-    trace = _parse_trace_id(trace_id)
+    trace = _parse_trace_id(trace_id, "feedback on it has nowhere to go")
     if not trace or not settings.feedback_url:
         reason = "no_endpoint" if trace else "bad_trace_id"
         with lane.changed:

@@ -511,14 +511,14 @@ def _place(record: RequestRecord, recorder: Recorder, wanted: str | None, tracep
     record.trace_id, record.link = new_trace_id(), around
 
 
-def _parse_trace_id(wanted: object) -> int:
-    """0 when there is none, or none that can be used."""
+def _parse_trace_id(wanted: object, then: str = "a new one is used instead") -> int:
+    """0 when there is none, or none that can be used; *then* tells the log what becomes of that."""
     if wanted is None:
         return 0
     digits = str(wanted).replace("-", "").strip().lower()  # a UUID is welcome
     if len(digits) == 32 and set(digits) <= set("0123456789abcdef") and int(digits, 16):
         return int(digits, 16)
-    tell_once("bad_trace_id", "groundwatch: trace_id must be 32 hexadecimal digits; a new one is used instead")
+    tell_once(f"bad_trace_id:{then}", "groundwatch: trace_id must be 32 hexadecimal digits; %s", then)
     return 0
 
 
