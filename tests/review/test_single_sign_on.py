@@ -484,6 +484,15 @@ def test_a_provider_that_hangs_keeps_no_page_of_the_console_waiting(console, stu
     assert console.logins() == {"busy": 60.0 - single_sign_on.AT_ONCE - single_sign_on.WAITING}
 
 
+def test_to_begin_a_login_opens_no_client(console, stub, monkeypatch):
+    """Strangers may do it as often as they like; the certificates of a client take 30 ms to load."""
+    browser = console.browser()
+    begin(browser)
+    monkeypatch.setattr("groundwatch_review.console.oidc_provider.OAuth2Client", None)
+    monkeypatch.setattr("groundwatch_review.console.oidc_provider.httpx2.HTTPTransport", None)
+    begin(browser)
+
+
 def test_without_configuration_there_is_nothing_to_begin(console, engine):
     plain = console.browser(console.made(registry=None))
     assert plain.get("/login/oidc").status_code == 404

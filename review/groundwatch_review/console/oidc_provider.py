@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 import httpx2
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.httpx_client import OAuth2Client
+from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from authlib.oidc.core import CodeIDToken
 from joserfc import jwt
 from joserfc.errors import JoseError
@@ -87,12 +89,19 @@ class Provider:
 
     def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
         """Where the browser is sent. Raises :class:`Unreachable`."""
-        known = self._metadata()
-        with self._client(known) as client:
-            address, _state = client.create_authorization_url(
-                known.authorization_endpoint, state=state, code_verifier=verifier, nonce=nonce
-            )
-        return str(address)
+        # Without a client: whoever comes may begin a login, and to open one takes 30 ms of the processor.
+        address: str = prepare_grant_uri(
+            self._metadata().authorization_endpoint,
+            self._config.client_id,
+            "code",
+            redirect_uri=self._config.callback,
+            scope=" ".join(self._config.scopes),
+            state=state,
+            nonce=nonce,
+            code_challenge=create_s256_code_challenge(verifier),
+            code_challenge_method="S256",
+        )
+        return address
 
     def claims(self, code: str, *, nonce: str, verifier: str) -> Mapping[str, Any]:
         """What the provider says of the person who came back with *code*.
@@ -157,7 +166,6 @@ class Provider:
             token_endpoint_auth_method=known.authentication if self._secret else "none",
             scope=" ".join(self._config.scopes),
             redirect_uri=self._config.callback,
-            code_challenge_method="S256",
             transport=self._transport(),
             **self._http,
         )
