@@ -234,6 +234,15 @@ def test_the_claim_of_the_roles_may_lie_deeper_and_an_address_has_to_be_verified
     assert identity_of(config, {"sub": "u-1", **claims}).roles == roles
 
 
+def test_where_single_sign_on_is_turned_off_its_sessions_are_over(console, stub):
+    browser = console.browser()
+    come_back(browser)
+    without = console.browser(console.made(registry=None))
+    without.cookies.set(SESSION_COOKIE, browser.cookies[SESSION_COOKIE])
+    assert browser.get("/account").status_code == 200
+    assert without.get("/account").status_code == 401
+
+
 # Attacks
 
 

@@ -105,7 +105,7 @@ class Login:
         """The user of the request's session; everybody where nobody has to log in; else nobody."""
         token = cookie(request, SESSION_COOKIE)
         user = self._sessions.user_of(token)
-        if user is not None:
+        if user is not None and (self._sso or not user.sso):  # whom a provider let in that is used no more
             return principal_for(user, token)
         return NOBODY if self._always or self._has_users() else EVERYBODY
 
