@@ -60,7 +60,7 @@ _COLLECTOR = (
         ") > 0",
         "The collector refuses or loses traces ({{ $labels.reason }}); counts are too low from here on.",
         "{{ $value | humanize }} in 10 minutes. busy, log_full and log_failed are sent again for a while; the rest "
-        "is gone. Look at disk, database and the size of requests.",
+        "is gone. malformed: look at what sends; else at disk, database and the size of requests.",
         "5m",
     ),
     (

@@ -24,7 +24,7 @@ def command(arguments: argparse.Namespace) -> int:
         settings = load_with_database(arguments.config, data_directory=arguments.data_dir)
         engine = open_engine(settings.server.url)
         try:
-            app = arguments.app or _only_app(tallies.apps(engine))
+            app = _app(arguments.app, tallies.apps(engine))
             judge = _judge(arguments.judge, list(tallies.judges(engine, app)))
             with reader(engine).connect() as connection, connection.begin():
                 pair, rows = _compare(connection, app, judge, arguments)
@@ -37,10 +37,10 @@ def command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _only_app(apps: list[str]) -> str:
-    if len(apps) == 1:
-        return apps[0]
-    raise Misused(f"name the application with --app; there are: {', '.join(apps) or 'none yet'}")
+def _app(named: str, known: list[str]) -> str:
+    if named in known or (not named and len(known) == 1):
+        return named or known[0]
+    raise Misused(f"--app {named or '(not given)'}; accepted: {', '.join(known) or 'none yet: nothing came in'}")
 
 
 def _judge(named: str, known: list[str]) -> str:
@@ -57,7 +57,7 @@ def _compare(
         raise ValueError(f"--criterion {arguments.criterion}: accepted: {', '.join(Criterion)}")
     pair = pair_of(connection, app, arguments.a, arguments.b)
     if pair is None:
-        raise ValueError(f"{app} has no two versions to compare")
+        raise ValueError(f"{app} has no two versions to compare yet")
     rows = compared(connection, pair, judge)
     return pair, [row for row in rows if arguments.criterion in ("", row.criterion)]
 

@@ -55,8 +55,13 @@ def test_an_unknown_version_is_refused_with_those_there_are(data, capsys):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "accepted"), [("--criterion", "truth", "any_failure"), ("--judge", "nobody", "accepted: ")]
+    ("option", "value", "accepted"),
+    [
+        ("--criterion", "truth", "any_failure"),
+        ("--judge", "nobody", "accepted: "),
+        ("--app", "shpo", "--app shpo; accepted: shop"),
+    ],
 )
-def test_a_criterion_or_judge_that_is_not_there_is_misuse(data, capsys, option, value, accepted):
+def test_a_criterion_judge_or_app_that_is_not_there_is_misuse(data, capsys, option, value, accepted):
     assert main(["compare", "v1", "v2", option, value, "--data-dir", str(data)]) == 2
     assert accepted in capsys.readouterr().err
