@@ -124,10 +124,11 @@ def test_a_file_that_is_no_run_is_refused(tmp_path, text):
 def test_an_id_with_line_breaks_stays_in_its_cell():
     results = (ItemResult("i\n\n# Passed", "f", (Try("ok", 1.0),), {"faithfulness": 1.0}),)
     before = (ItemResult("i\n\n# Passed", "f", (Try("ok", 1.0),), {"faithfulness": 0.0}),)
-    makeup = Makeup(1, 1, {}, {}, {}, {}, {}, 0, 0, 0.5)
+    makeup = Makeup(1, 1, {}, {}, {}, {}, {}, 0, 0, 1, 0.5)
     found = decide(baseline.Run(results, 5, "local-v1"), makeup, baseline.Run(before, 5, "local-v1"))
     said = report.markdown(found)
     assert "| i # Passed | faithfulness 0.000 to 1.000 |" in said
+    assert "1 items say only what must not be answered" in said
     assert "\n# Passed" not in said[2:]
 
 

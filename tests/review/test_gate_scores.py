@@ -8,6 +8,7 @@ import pytest
 
 from groundwatch_review.gate import ranking
 from groundwatch_review.gate.items import Anchor, Item
+from groundwatch_review.gate.makeup import makeup
 from groundwatch_review.gate.replies import BadReply, Passage, Reply, read_reply
 from groundwatch_review.gate.scores import LAYER_OF, Scorer
 from groundwatch_scorer.judgement import AnnotatorKind, Assessment
@@ -148,3 +149,12 @@ def test_faithfulness_of_an_answer_without_a_claim_is_not_applicable(nothing_to_
 def test_a_bad_reply_is_named(raw, named):
     with pytest.raises(BadReply, match=named):
         read_reply(raw)
+
+
+def test_items_that_name_only_what_must_not_be_said_are_counted_and_told():
+    items = [
+        an_item(),
+        an_item(id="rc_" + "1" * 24, key_points=(), forbidden=("Files are kept for 90 days.",)),
+        an_item(id="rc_" + "2" * 24, forbidden=("Files are kept for 90 days.",)),
+    ]
+    assert (makeup(items).with_reference, makeup(items).only_forbidden) == (2, 1)

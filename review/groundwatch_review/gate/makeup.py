@@ -23,6 +23,7 @@ class Makeup:
     split: Mapping[str, int]
     with_evidence: int
     with_reference: int  # a reference answer or key points
+    only_forbidden: int  # neither, only claims that must not be made: any other answer passes for correct
     smallest_difference: float
 
 
@@ -38,9 +39,14 @@ def makeup(items: Sequence[Item]) -> Makeup:
         answerability=_counted(item.answerability for item in items),
         split=_counted(item.split for item in items),
         with_evidence=sum(bool(item.evidence) for item in items),
-        with_reference=sum(bool(item.reference or item.key_points) for item in items),
+        with_reference=sum(_has_reference(item) for item in items),
+        only_forbidden=sum(bool(item.forbidden) and not _has_reference(item) for item in items),
         smallest_difference=smallest_difference(0.9, families),
     )
+
+
+def _has_reference(item: Item) -> bool:
+    return bool(item.reference or item.key_points)
 
 
 def smallest_difference(rate: float, n: int) -> float:

@@ -89,7 +89,11 @@ def _set(verdict: Verdict) -> list[str]:
         f"with a reference. A score near 90 % is known to ±{100 * m.smallest_difference:.1f} % with this many "
         "families: smaller changes cannot be told from chance by its value alone."
     )
-    return ["## The set", size, _table(("", "items"), rows)]
+    blind = (
+        f"{m.only_forbidden} items say only what must not be answered: there `answer_correctness` is 1 for anything "
+        "else, a wrong answer included. Give them a reference answer."
+    )
+    return ["## The set", size, *([blind] if m.only_forbidden else []), _table(("", "items"), rows)]
 
 
 def _noise(verdict: Verdict) -> list[str]:
