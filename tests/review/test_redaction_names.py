@@ -21,6 +21,8 @@ NAMED = [
     ("In Hong Kong Thaddeus Kowalczyk asked.", "Thaddeus Kowalczyk"),
     ("Was it Moreau, Henrietta who signed?", "Moreau, Henrietta"),
     ("Dear Zbigniew,\nyour parcel is late", "Zbigniew"),
+    ("NAME: YOU WEI", "YOU WEI"),
+    ("Dear Favour,\nyour parcel is late", "Favour"),
     ("it broke again\n\nKind regards,\nOdalys Brannigan", "Odalys"),
     ("From: Quenby Tarrant <x@example.com>", "Quenby Tarrant"),
     ("my maiden name is Vanderhoof", "Vanderhoof"),
@@ -82,6 +84,8 @@ KEPT = [
     "我是高级会员，请问高级经理怎么申请？",
     "Customer name is NOT NULL; NAME: POSTGRES PASSWORD; Server name: Web Frontend; EMPLOYEE TABLE SCHEMA",
     "Hong Kong's office, San Francisco, San Jose, São Paulo, Abu Dhabi, Sri Lanka, St. Louis and Ann Arbor.",
+    "Hello World!",
+    "Dear Customer,\nDear Team,\nHi Support,",
     "It took 200 ms. Kubernetes restarts after 1.5ms; Ms. The is nobody.",
     "From Kuala Lumpur to Rio de Janeiro: Sqlalchemy Alembic, Airbyte Fivetran, Alibaba Tongyi Qianwen.",
 ]

@@ -57,14 +57,21 @@ _NOT_NAMES: Final = frozenset(
         "True",
         "False",
         "None",
-        "Not",
+        "NOT",
     ]
+)
+
+
+# A closed set: Favour, Trust and Knowledge are words that people are called.
+_GREETED: Final = (
+    "world all everyone everybody team teams customer customers support sir madam sirs colleague colleagues folks "
+    "guys community user users admin administrator subscriber member members reader"
 )
 
 
 def _named(match: re.Match[str], _view: View) -> bool:
     words = match.group(1).split(" ")
-    return words[0].title() not in _NOT_NAMES and not (len(words) > 1 and all(map(_only_a_word, words)))
+    return words[0] not in _NOT_NAMES and not (len(words) > 1 and all(map(_only_a_word, words)))
 
 
 def _only_a_word(word: str) -> bool:
@@ -101,7 +108,13 @@ _ENGLISH: Final = (
         rf"named h(?:im|er)) ({_CAP})"
     ),
     # Salutations, signatures and mail headers.
-    _announced(rf"(?:^|\n|[\"“>] ?)(?:Hi|Hello|Dear|Hey) ({_FULL})[,!:]"),
+    Rule(
+        "PERSON",
+        re.compile(rf"(?:^|\n|[\"“>] ?)(?:Hi|Hello|Dear|Hey) ({_FULL})[,!:]"),
+        view="folded",
+        group=1,
+        accepts=lambda match, view: _named(match, view) and match.group(1).lower() not in _GREETED.split(),
+    ),
     _announced(
         rf"(?:[Rr]egards|Sincerely|Cheers|Thanks|Best wishes|Best|Yours(?: truly)?),?"
         rf"\s{{0,2}}\n\s{{0,4}}({_FULL})(?=\s|$)"
