@@ -103,9 +103,13 @@ def shipped_lists() -> NameLists:
 
 
 def _list(name: str) -> Mapping[str, bool]:
+    return {line.rstrip("?"): not line.endswith("?") for line in shipped_lines(name)}
+
+
+def shipped_lines(name: str) -> list[str]:
+    """The lines of a list that comes with this package, without its remarks."""
     text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return {line.rstrip("?"): not line.endswith("?") for line in lines}
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
 def _key(word: str) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
 from typing import Final
 
-from groundwatch_review.redaction.english_names import shipped_lists
+from groundwatch_review.redaction.english_names import shipped_lines, shipped_lists
 from groundwatch_review.redaction.rules import Rule, by_rules
 from groundwatch_review.redaction.views import View
 
@@ -153,8 +152,7 @@ HONORIFIC: Final = (
 @cache
 def chinese_words() -> frozenset[str]:
     """Words of the language that begin as a name could, and the most frequent of two signs."""
-    text = resources.files(__package__).joinpath("chinese_words.txt").read_text(encoding="utf-8")
-    return frozenset(line for line in text.splitlines() if not line.startswith("#"))
+    return frozenset(shipped_lines("chinese_words.txt"))
 
 
 _OFFICE: Final = re.compile("经理|老师|医生|律师|师傅|主任|教授")
