@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, or_, select, update
@@ -27,25 +27,23 @@ class SavedView:
     shared: bool
 
 
+_VIEWS = select(*(saved_views.c[column.name] for column in fields(SavedView)))
+
+
 def new_view_id() -> str:
     return f"sv_{secrets.token_hex(8)}"
 
 
 def seen_by(connection: Connection, owner: str) -> list[SavedView]:
     """The views of *owner*, then those that others share, each by name."""
-    table = saved_views
-    rows = connection.execute(
-        select(table.c.view_id, table.c.owner, table.c.name, table.c.query, table.c.shared)
-        .where(or_(table.c.owner == owner, table.c.shared))
-        .order_by(table.c.owner != owner, table.c.name, table.c.view_id)
-    )
+    table = saved_views.c
+    mine_or_shared = _VIEWS.where(or_(table.owner == owner, table.shared))
+    rows = connection.execute(mine_or_shared.order_by(table.owner != owner, table.name, table.view_id))
     return [SavedView(**row._mapping) for row in rows]
 
 
 def find(connection: Connection, view_id: str) -> SavedView | None:
-    table = saved_views
-    columns = (table.c.view_id, table.c.owner, table.c.name, table.c.query, table.c.shared)
-    row = connection.execute(select(*columns).where(table.c.view_id == view_id)).one_or_none()
+    row = connection.execute(_VIEWS.where(saved_views.c.view_id == view_id)).one_or_none()
     return None if row is None else SavedView(**row._mapping)
 
 
