@@ -23,7 +23,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from .. import accounts
-from ..accounts import Identity, Role
+from ..accounts import Identity
 from ..audit import Action, AuditLog
 from .guard import CSRF_COOKIE, SESSION_COOKIE, cookie, cookie_name, new_csrf_token
 from .login import LoginMetrics, own_path
@@ -245,7 +245,7 @@ def identity_of(config: OidcConfig, claims: Mapping[str, Any]) -> Identity:
         issuer=config.issuer,
         subject=claims["sub"],
         name=name if isinstance(name, str) else "",
-        roles=tuple(Role(role) for role in roles),
+        roles=roles,
         holdout=bool(held & set(config.holdout)),
     )
 
