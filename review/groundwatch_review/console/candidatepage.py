@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from markupsafe import Markup
@@ -33,13 +34,12 @@ HELD = {
 class TextPart:
     title: str
     text: Markup
+    doubtful: int  # words in it that may be names
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CandidatePage:
     row: CandidateRow
-    parts: tuple[TextPart, ...]
-    doubtful: int  # words in them that may be names
     placeholders: tuple[tuple[str, str, int], ...]  # (token, type, mentions)
     counts: tuple[tuple[str, int], ...]
     detectors: tuple[tuple[str, str, bool], ...]  # (name, version, ran)
@@ -56,6 +56,20 @@ class CandidatePage:
     four_eyes: bool  # it takes two of them
 
     @property
+    def question(self) -> TextPart:
+        """The first part alone: a list shows no more, and to look through all passages takes long."""
+        return _part(*next(_texts(self.row.document)))
+
+    @cached_property
+    def parts(self) -> tuple[TextPart, ...]:
+        return tuple(_part(title, text) for title, text in _texts(self.row.document))
+
+    @property
+    def doubtful(self) -> int:
+        """Words of the texts that may be names."""
+        return sum(part.doubtful for part in self.parts)
+
+    @property
     def held_words(self) -> str:
         return "ready to leave again" if not self.held and self.row.exported_at else HELD[self.held]
 
@@ -70,11 +84,8 @@ def candidate_page(row: CandidateRow, ticks: Ticks | None = None) -> CandidatePa
     residual = _object(redaction, "residual")
     ticks = ticks or Ticks({}, needed=1)
     told = {**document, "candidate_id": row.candidate_id}
-    texts = [(title, text, doubtful_words(text)) for title, text in _texts(document)]
     return CandidatePage(
         row=row,
-        parts=tuple(TextPart(title, highlighted(text, left)) for title, text, left in texts),
-        doubtful=sum(len(left) for _title, _text, left in texts),
         placeholders=tuple(
             (str(p.get("token")), str(p.get("type")), int(p.get("mentions") or 0))
             for p in _objects(redaction, "placeholders")
@@ -110,6 +121,11 @@ def _held(row: CandidateRow, *, missing: bool) -> str:
         "schema": governance.get("export_allowed") is not True,
     }
     return next((reason for reason, holds in checks.items() if holds), "")
+
+
+def _part(title: str, text: str) -> TextPart:
+    left = doubtful_words(text)
+    return TextPart(title, highlighted(text, left), len(left))
 
 
 def highlighted(text: str, left: Iterable[tuple[int, int]] = ()) -> Markup:
